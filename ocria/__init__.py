@@ -1,0 +1,47 @@
+"""Turn PDFs and page images into Markdown, text or JSON.
+
+    import ocria
+
+    document = ocria.parse("scan.pdf")
+    print(document.markdown)
+
+    for event in ocria.stream("scan.pdf"):
+        print(event.to_dict())
+
+Names are imported on first use, so that `import ocria` is instant and loads neither torch nor PyMuPDF.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ocria.document.api import parse, stream
+    from ocria.document.result import Block, Document, Page
+    from ocria.errors import OcriaError
+
+__all__ = ["Block", "Document", "OcriaError", "Page", "__version__", "parse", "stream"]
+
+_HOMES = {
+    "parse": "ocria.document.api",
+    "stream": "ocria.document.api",
+    "Document": "ocria.document.result",
+    "Page": "ocria.document.result",
+    "Block": "ocria.document.result",
+    "OcriaError": "ocria.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ocria' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

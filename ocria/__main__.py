@@ -1,0 +1,7 @@
+"""`python -m ocria` is the `ocria` command."""
+
+import sys
+
+from ocria.cli import main
+
+sys.exit(main())
