@@ -1,0 +1,231 @@
+"""The shapes of a dense Qwen3.5-architecture model, read strictly from a Hugging Face `config.json`.
+
+Source: transformers `models/qwen3_5/configuration_qwen3_5.py`. A key that would change the mathematics and is
+not known here is an error; keys that only concern other software are listed in `_IGNORED`.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ocria.errors import ConfigError
+from ocria.model.strict import from_dict
+
+_IGNORED = frozenset(
+    """_name_or_path architectures attribute_map auto_map chunk_size_feed_forward dtype torch_dtype id2label
+    initializer_range is_encoder_decoder label2id language_model_only output_attentions output_hidden_states
+    problem_type return_dict transformers_version use_cache attention_dropout mamba_ssm_dtype
+    mtp_num_hidden_layers mtp_use_dedicated_embeddings model_type bos_token_id pad_token_id
+    full_attention_interval mlp_only_layers unsloth_version unsloth_fixed quantization_config
+    deepstack_visual_indexes _attn_implementation_autoset vision_end_token_id vision_start_token_id
+    video_token_id tokenizer_class""".split()
+)
+
+
+@dataclass(frozen=True)
+class VisionConfig:
+    """Vision encoder. Sizes in channels, patches in pixels."""
+
+    depth: int
+    hidden_size: int
+    intermediate_size: int
+    num_heads: int
+    out_hidden_size: int
+    patch_size: int = 16
+    spatial_merge_size: int = 2
+    temporal_patch_size: int = 2
+    in_channels: int = 3
+    num_position_embeddings: int = 2304
+    hidden_act: str = "gelu_pytorch_tanh"
+    rope_theta: float = 10000.0
+
+    @property
+    def head_dim(self) -> int:
+        return self.hidden_size // self.num_heads
+
+    @property
+    def patch_dim(self) -> int:
+        """Values of one flattened patch row: channels x frames x height x width."""
+        return self.in_channels * self.temporal_patch_size * self.patch_size**2
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """Text decoder: Gated DeltaNet and gated full attention layers."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    layer_types: tuple[str, ...]
+    linear_num_key_heads: int
+    linear_num_value_heads: int
+    linear_key_head_dim: int = 128
+    linear_value_head_dim: int = 128
+    linear_conv_kernel_dim: int = 4
+    rms_norm_eps: float = 1e-6
+    max_position_embeddings: int = 262144
+    rope_theta: float = 1e7
+    partial_rotary_factor: float = 0.25
+    mrope_section: tuple[int, int, int] = (11, 11, 10)
+    hidden_act: str = "silu"
+    attn_output_gate: bool = True
+    attention_bias: bool = False
+    tie_word_embeddings: bool | None = None
+    eos_token_id: int | tuple[int, ...] | None = None
+
+    @property
+    def rotary_dim(self) -> int:
+        return int(self.head_dim * self.partial_rotary_factor)
+
+    @property
+    def key_dim(self) -> int:
+        return self.linear_num_key_heads * self.linear_key_head_dim
+
+    @property
+    def value_dim(self) -> int:
+        return self.linear_num_value_heads * self.linear_value_head_dim
+
+    @property
+    def conv_dim(self) -> int:
+        """Channels of the short convolution: q, k and v side by side."""
+        return 2 * self.key_dim + self.value_dim
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """One checkpoint: text decoder, vision encoder (None for text-only re-saves), special tokens."""
+
+    text: TextConfig
+    vision: VisionConfig | None
+    image_token_id: int | None = None
+    tie_word_embeddings: bool = False
+    eos_token_ids: tuple[int, ...] = field(default=())
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "ModelConfig":
+        """Read `config.json`. Raises ConfigError when the file is missing, not JSON, or not this architecture."""
+        path = Path(path)
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
+        except ValueError as error:
+            raise ConfigError(f"{path} is not valid JSON: {error}", path=str(path)) from error
+        return cls.from_dict(data, where=str(path))
+
+    @classmethod
+    def from_dict(cls, data: dict, *, where: str = "config.json") -> "ModelConfig":
+        kind = data.get("model_type")
+        if kind == "qwen3_5_text":
+            text = _text(data, where)
+            return cls(text, None, None, bool(text.tie_word_embeddings), _ids(text.eos_token_id))
+        if kind != "qwen3_5":
+            raise ConfigError(
+                f"{where}: model_type {kind!r} is not a dense Qwen3.5 architecture",
+                path=where,
+                cure="use a checkpoint whose config.json says model_type qwen3_5",
+            )
+        top = {k: v for k, v in data.items() if k not in ("text_config", "vision_config")}
+        for section in ("text_config", "vision_config"):
+            if not isinstance(data.get(section), dict):
+                raise ConfigError(f"{where}: {section} is missing", path=where)
+        text = _text(data["text_config"], f"{where}: text_config")
+        vision = _vision(data["vision_config"], f"{where}: vision_config")
+        if vision.out_hidden_size != text.hidden_size:
+            raise ConfigError(
+                f"{where}: vision out_hidden_size {vision.out_hidden_size} differs from text hidden_size "
+                f"{text.hidden_size}",
+                path=where,
+            )
+        head = from_dict(_Top, top, where=where, ignored=_IGNORED)
+        tied = head.tie_word_embeddings
+        if tied is None:
+            tied = bool(text.tie_word_embeddings)
+        return cls(text, vision, head.image_token_id, tied, _ids(head.eos_token_id) or _ids(text.eos_token_id))
+
+
+@dataclass(frozen=True)
+class _Top:
+    image_token_id: int
+    tie_word_embeddings: bool | None = None
+    eos_token_id: int | list[int] | None = None
+
+
+def _ids(value) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _text(data: dict, where: str) -> TextConfig:
+    data = dict(data)
+    rope = data.pop("rope_parameters", None) or data.pop("rope_scaling", None) or {}
+    data.pop("rope_scaling", None)
+    _expect(rope, where, rope_type=("default",), type=("default",), mrope_interleaved=(True,))
+    for key in ("rope_theta", "partial_rotary_factor", "mrope_section"):
+        if key in rope:
+            data[key] = rope[key]
+    unknown = set(rope) - {"rope_type", "type", "mrope_interleaved", "rope_theta", "partial_rotary_factor",
+                           "mrope_section"}
+    if unknown:
+        raise ConfigError(f"{where}: unknown rope parameter {sorted(unknown)}", path=where)
+    if "layer_types" not in data:
+        interval = data.get("full_attention_interval", 4)
+        data["layer_types"] = [
+            "full_attention" if (i + 1) % interval == 0 else "linear_attention"
+            for i in range(data.get("num_hidden_layers", 0))
+        ]
+    data["layer_types"] = tuple(data["layer_types"])
+    if "mrope_section" in data:
+        data["mrope_section"] = tuple(data["mrope_section"])
+    if isinstance(data.get("eos_token_id"), list):
+        data["eos_token_id"] = tuple(data["eos_token_id"])
+    _expect(data, where, hidden_act=("silu",), attn_output_gate=(True,), attention_bias=(False,))
+    config = from_dict(TextConfig, data, where=where, ignored=_IGNORED)
+    if len(config.layer_types) != config.num_hidden_layers:
+        raise ConfigError(f"{where}: {len(config.layer_types)} layer_types for {config.num_hidden_layers} layers",
+                          path=where)
+    odd = set(config.layer_types) - {"linear_attention", "full_attention"}
+    if odd:
+        raise ConfigError(f"{where}: unknown layer type {sorted(odd)}", path=where)
+    for many, few in ((config.num_attention_heads, config.num_key_value_heads),
+                      (config.linear_num_value_heads, config.linear_num_key_heads)):
+        if many % few:
+            raise ConfigError(f"{where}: {many} heads do not divide into {few} groups", path=where)
+    if config.rotary_dim % 2 or sum(config.mrope_section) != config.rotary_dim // 2:
+        raise ConfigError(
+            f"{where}: mrope_section {config.mrope_section} does not add up to {config.rotary_dim // 2} frequencies",
+            path=where,
+        )
+    return config
+
+
+def _vision(data: dict, where: str) -> VisionConfig:
+    data = dict(data)
+    rope = data.pop("rope_parameters", None) or {}
+    if "rope_theta" in rope:
+        data["rope_theta"] = rope["rope_theta"]
+    _expect(rope, where, rope_type=("axial",))
+    _expect(data, where, hidden_act=("gelu_pytorch_tanh",), deepstack_visual_indexes=([],))
+    for key in ("patch_size", "temporal_patch_size"):
+        if isinstance(data.get(key), (list, tuple)):
+            if len(set(data[key])) != 1:
+                raise ConfigError(f"{where}: {key} {data[key]} is not square", path=where)
+            data[key] = data[key][0]
+    config = from_dict(VisionConfig, data, where=where, ignored=_IGNORED)
+    side = round(config.num_position_embeddings**0.5)
+    if side * side != config.num_position_embeddings:
+        raise ConfigError(f"{where}: num_position_embeddings {config.num_position_embeddings} is not a square",
+                          path=where)
+    return config
+
+
+def _expect(data: dict, where: str, **allowed) -> None:
+    """Refuse settings whose other values exist in the wild but are not what this code computes."""
+    for key, values in allowed.items():
+        if key in data and data[key] is not None and data[key] not in values:
+            raise ConfigError(f"{where}: {key} {data[key]!r} is not supported (only {values[0]!r})", path=where)

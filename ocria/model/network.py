@@ -1,0 +1,46 @@
+"""The whole network. Module names equal the tensor names of a Hugging Face checkpoint."""
+
+import torch
+from torch import nn
+
+from ocria.model.config import ModelConfig
+from ocria.model.state import DecoderState
+from ocria.model.text import TextDecoder
+from ocria.model.vision import Grids, VisionEncoder
+from ocria.model.window import Window
+
+
+class _Body(nn.Module):
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        if config.vision is not None:
+            self.visual = VisionEncoder(config.vision)
+        self.language_model = TextDecoder(config.text)
+
+
+class Qwen35(nn.Module):
+    """Vision encoder, text decoder and head. Build it under `torch.device("meta")` and fill it from a file."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.config = config
+        self.model = _Body(config)
+        if not config.tie_word_embeddings:
+            self.lm_head = nn.Linear(config.text.hidden_size, config.text.vocab_size, bias=False)
+
+    def encode_image(self, patches: torch.Tensor, grids: Grids) -> torch.Tensor:
+        """Image tokens `[M, D]` of one or several packed images (see `VisionEncoder`)."""
+        return self.model.visual(patches, grids)
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """Token ids `[...]` -> `[..., D]`."""
+        return self.model.language_model.embed_tokens(ids)
+
+    def decoder(self, hidden: torch.Tensor, window: Window, state: DecoderState | None) -> torch.Tensor:
+        """See `TextDecoder.forward`."""
+        return self.model.language_model(hidden, window, state)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Hidden `[..., D]` -> logits `[..., vocab]` through the tied or own head."""
+        head = self.model.language_model.embed_tokens if self.config.tie_word_embeddings else self.lm_head
+        return torch.nn.functional.linear(hidden, head.weight)

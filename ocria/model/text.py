@@ -1,0 +1,65 @@
+"""The text decoder: pre-norm residual layers of a mixer and a SwiGLU MLP."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ocria.model.attention import GatedAttention, RMSNorm
+from ocria.model.config import TextConfig
+from ocria.model.deltanet import GatedDeltaNet
+from ocria.model.state import DecoderState
+from ocria.model.window import Window
+
+
+class MLP(nn.Module):
+    """`down(silu(gate(x)) * up(x))`."""
+
+    def __init__(self, config: TextConfig):
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class DecoderLayer(nn.Module):
+    """x + mixer(norm(x)), then x + mlp(norm(x))."""
+
+    def __init__(self, config: TextConfig, index: int):
+        super().__init__()
+        self.index = index
+        if config.layer_types[index] == "full_attention":
+            self.self_attn = GatedAttention(config)
+        else:
+            self.linear_attn = GatedDeltaNet(config)
+        self.mlp = MLP(config)
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None) -> torch.Tensor:
+        mixer = self.self_attn if hasattr(self, "self_attn") else self.linear_attn
+        x = x + mixer(self.input_layernorm(x), window, state, self.index)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class TextDecoder(nn.Module):
+    """Embeddings, layers and the final norm."""
+
+    def __init__(self, config: TextConfig):
+        super().__init__()
+        self.config = config
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(DecoderLayer(config, i) for i in range(config.num_hidden_layers))
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(self, hidden: torch.Tensor, window: Window, state: DecoderState | None) -> torch.Tensor:
+        """hidden `[B, T, D]` (embedded tokens or image features) -> normalised hidden `[B, T, D]`.
+
+        With a state the pass appends `window.count` rows to each slot; without one it computes whole sequences
+        from nothing (training).
+        """
+        for layer in self.layers:
+            hidden = layer(hidden, window, state)
+        return self.norm(hidden)

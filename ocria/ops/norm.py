@@ -1,0 +1,25 @@
+"""RMS norms of the Qwen3.5 decoder. Source: transformers `modeling_qwen3_5.py`."""
+
+import torch
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Zero-centred RMS norm over the last axis: `x / rms(x) * (1 + weight)`, computed in fp32, cast to x's dtype.
+
+    x `[..., D]`, weight `[D]`.
+    """
+    y = x.float()
+    y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)
+    return (y * (1.0 + weight.float())).to(x.dtype)
+
+
+def gated_rms_norm(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """`x / rms(x) * weight * silu(gate)` over the last axis (plain weight, norm before gate).
+
+    x and gate `[..., D]`, weight `[D]` fp32. The normalised value passes through x's dtype before the weight, as
+    in the checkpoint's training code; the rest is fp32.
+    """
+    y = x.float()
+    y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)
+    y = weight * y.to(x.dtype)
+    return (y * torch.nn.functional.silu(gate.float())).to(x.dtype)
