@@ -92,7 +92,7 @@ class ImageConfig:
         try:
             return cls(**fields)
         except ConfigError as error:
-            raise ConfigError(str(error), path=path) from error
+            raise ConfigError(error.message, path=path, cure=error.cure) from error
 
     @classmethod
     def from_file(cls, path: Path | str) -> "ImageConfig":

@@ -15,9 +15,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ConfigError("file not found", path=path, cure="The folder is not a whole checkpoint.") from error
+        raise ConfigError("file not found", path=path, cure="Is the checkpoint whole?") from error
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ConfigError(f"not readable as JSON: {error}", path=path, cure="Fetch the file again.") from error
+        raise ConfigError(f"not readable JSON: {error}", path=path, cure="Fetch the file again.") from error
     if not isinstance(data, dict):
         raise ConfigError(f"holds a {type(data).__name__} where an object was expected", path=path)
     return data
