@@ -1,0 +1,94 @@
+"""Tesseract as the peer: the same images through the `tesseract` command, on one thread.
+
+Results are kept by the hash of the image, so that a bench that is run again during development
+pays for the peer once; `seconds` are then those of the run that filled the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+PAGE, LINE = 3, 13  # page segmentation modes: whole page, raw line
+
+
+def cache_folder() -> Path:
+    """Where benches keep rendered pages and the peer's results."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "ocria-bench"
+
+
+class PeerError(Exception):
+    """Tesseract is missing or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerText:
+    """What Tesseract read in one image and the wall seconds of its process."""
+
+    text: str
+    seconds: float
+
+
+class Tesseract:
+    """Runs `tesseract IMAGE stdout --psm N` with OMP_THREAD_LIMIT=1."""
+
+    def __init__(self, cache: Path | None):
+        """`cache`: folder of earlier results, or None to run always. Raises PeerError if not installed."""
+        self._cache = cache / "tesseract" if cache else None
+        if shutil.which("tesseract") is None:
+            raise PeerError("the tesseract command is not installed; or use --peer none")
+
+    @cached_property
+    def version(self) -> str:
+        run = subprocess.run(["tesseract", "--version"], capture_output=True, text=True, check=True)
+        return (run.stdout or run.stderr).split()[1]
+
+    def read(self, image: Path, psm: int) -> PeerText:
+        """Read one image file; `psm` is PAGE or LINE."""
+        digest = hashlib.sha256(image.read_bytes())
+        digest.update(f"{self.version} {psm} eng".encode())
+        kept = self._cache and self._cache / f"{digest.hexdigest()[:32]}.json"
+        if kept and kept.exists():
+            return PeerText(**json.loads(kept.read_text(encoding="utf-8")))
+        start = time.perf_counter()
+        text = self._run(image, psm)
+        result = PeerText(text, time.perf_counter() - start)
+        if kept:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(asdict(result)), encoding="utf-8")
+        return result
+
+    def read_crops(self, crops: list, dpi: int) -> list[str]:
+        """Read uint8 [h, w] line crops as raw lines in one process; one text each, in order."""
+        from PIL import Image
+
+        if not crops:
+            return []
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for number, crop in enumerate(crops):
+                files.append(f"{folder}/{number}.png")
+                Image.fromarray(crop).save(files[-1], dpi=(dpi, dpi))
+            names = Path(folder, "names.txt")
+            names.write_text("\n".join(files), encoding="utf-8")
+            texts = self._run(names, LINE).split("\f")  # Tesseract ends each image with a form feed
+        if len(texts) != len(crops) + 1:
+            raise PeerError(f"tesseract gave {len(texts) - 1} texts for {len(crops)} line images")
+        return [text.strip() for text in texts[:-1]]
+
+    def _run(self, image: Path, psm: int) -> str:
+        command = ["tesseract", str(image), "stdout", "--psm", str(psm), "-l", "eng"]
+        environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+        run = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if run.returncode:
+            raise PeerError(f"tesseract failed on {image}: {run.stderr.strip()}")
+        return run.stdout
