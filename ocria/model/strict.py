@@ -41,17 +41,25 @@ def reject_unknown(
         raise ConfigError(f"unknown key {key!r}{place}", path=path, cure=cure)
 
 
-def from_dict(cls: type, data: Mapping[str, Any], *, where: str, ignored: Collection[str] = ()) -> Any:
+def from_dict(
+    cls: type,
+    data: Mapping[str, Any],
+    *,
+    where: str = "",
+    ignored: Collection[str] = (),
+    path: Path | str | None = None,
+) -> Any:
     """An instance of the dataclass `cls`; keys of other software go into `ignored`.
 
     A null means that the key's default holds. Raises ConfigError for an unknown or a missing key.
     """
     fields = dataclasses.fields(cls)
-    reject_unknown(data, [field.name for field in fields], ignored, where=where)
+    reject_unknown(data, [field.name for field in fields], ignored, where=where, path=path)
     given = {field.name: data[field.name] for field in fields if data.get(field.name) is not None}
     missing = [field.name for field in fields if field.name not in given and _required(field)]
     if missing:
-        raise ConfigError(f"{where}: missing {', '.join(missing)}")
+        place = f" in {where}" if where else ""
+        raise ConfigError(f"missing {', '.join(missing)}{place}", path=path)
     return cls(**given)
 
 
