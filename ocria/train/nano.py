@@ -1,0 +1,187 @@
+"""Train ocria-nano from nothing on synthetic lines.
+
+    python -m ocria.train.nano --out runs/nano --minutes 100
+
+First the vision encoder alone by CTC on short, then whole lines; then the decoder joins. Time, not steps, is
+the budget: warm-up, a constant rate, a linear decay over the last part. Stop it any time; started again with
+the same --out it continues. `export` under --out always holds the newest weights in the shipped format.
+"""
+
+import argparse
+import itertools
+import time
+from pathlib import Path
+
+import torch
+
+from ocria.train.architecture import model_config
+from ocria.train.batches import Renderer, batches
+from ocria.train.evaluate import evaluate
+from ocria.train.learner import Learner
+from ocria.train.muon import Muon
+
+# Share of the budget at which a stage ends, and the longest line in it.
+STAGES = ((0.02, 12), (0.06, 40), (1.0, 140))
+JOINT_FROM = 0.20  # share of the budget after which the decoder trains too
+DECAY_FROM = 0.60
+CTC_WEIGHT = 0.3
+
+
+def main() -> None:
+    args = arguments()
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(args.threads)
+    run = Run(args)
+    try:
+        run.train()
+    except KeyboardInterrupt:
+        print("interrupted, saving", flush=True)
+    run.save()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/nano"))
+    parser.add_argument("--minutes", type=float, default=100, help="training time in all, over every restart")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1, help="processes that render lines")
+    parser.add_argument("--tokens", type=int, default=1100, help="image tokens of a batch")
+    parser.add_argument("--lr", type=float, default=6e-3, help="Muon's rate; the rest learns at a third of it")
+    parser.add_argument("--eval-minutes", type=float, default=6)
+    parser.add_argument("--start-from", type=Path, help="weights of another run to start from")
+    return parser.parse_args()
+
+
+class Run:
+    """One training run: model, optimisers, clock, log."""
+
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        args.out.mkdir(parents=True, exist_ok=True)
+        self.learner = Learner(model_config())
+        matrices, rest = split_parameters(self.learner)
+        self.optimisers = [
+            Muon(matrices, lr=args.lr),
+            torch.optim.AdamW(rest, lr=args.lr / 3, betas=(0.9, 0.98), weight_decay=0.0),
+        ]
+        self.elapsed = 0.0
+        self.steps = self.lines = 0
+        self.generator = torch.Generator().manual_seed(args.seed)
+        if args.start_from:
+            self.learner.load_state_dict(torch.load(args.start_from, weights_only=True)["learner"])
+        self.checkpoint = args.out / "last.pt"
+        if self.checkpoint.exists():
+            self.restore()
+        self.held_out = None
+
+    def restore(self) -> None:
+        saved = torch.load(self.checkpoint, weights_only=True)
+        self.learner.load_state_dict(saved["learner"])
+        for optimiser, state in zip(self.optimisers, saved["optimisers"]):
+            optimiser.load_state_dict(state)
+        self.elapsed, self.steps, self.lines = saved["elapsed"], saved["steps"], saved["lines"]
+        print(f"continuing at {self.elapsed / 60:.1f} min, step {self.steps}", flush=True)
+
+    def save(self, name: str | None = None) -> None:
+        target = self.args.out / name if name else self.checkpoint
+        part = target.with_suffix(".part")
+        torch.save({
+            "learner": self.learner.state_dict(),
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+            "elapsed": self.elapsed, "steps": self.steps, "lines": self.lines,
+        }, part)  # fmt: skip
+        part.replace(target)
+
+    @property
+    def progress(self) -> float:
+        return self.elapsed / (60 * self.args.minutes)
+
+    def train(self) -> None:
+        while self.progress < 1:
+            end, longest = next(stage for stage in STAGES if self.progress < stage[0])
+            renderer = Renderer(self.args.seed + self.steps, self.args.tokens, self.args.workers, max_chars=longest)
+            try:
+                self.stage(iter(renderer), end)
+            finally:
+                renderer.close()
+
+    def stage(self, source, end: float) -> None:
+        logged = evaluated = self.elapsed
+        losses, waited, seen = [], 0.0, self.lines
+        last = time.monotonic()
+        while self.progress < end:
+            batch = next(source)
+            waited += time.monotonic() - last
+            losses.append(self.step(batch))
+            now = time.monotonic()
+            self.elapsed += now - last
+            last = now
+            if self.elapsed - logged > 30:
+                ctc, decoder = (sum(column) / len(column) for column in zip(*losses))
+                rate = (self.lines - seen) / (self.elapsed - logged)
+                print(f"{self.elapsed / 60:6.1f} min  step {self.steps:6d}  lines {self.lines:8d}  {rate:5.1f}/s  "
+                      f"waited {waited / (self.elapsed - logged):4.0%}  ctc {ctc:6.3f}  decoder {decoder:6.3f}",
+                      flush=True)
+                logged, losses, waited, seen = self.elapsed, [], 0.0, self.lines
+            if self.elapsed - evaluated > 60 * self.args.eval_minutes:
+                self.report()
+                self.save()
+                evaluated, last = self.elapsed, time.monotonic()
+        self.report()
+        self.save()
+
+    def step(self, batch) -> tuple[float, float]:
+        joint = self.progress >= JOINT_FROM
+        rate = self.rate()
+        self.optimisers[0].param_groups[0]["lr"] = self.args.lr * rate
+        self.optimisers[1].param_groups[0]["lr"] = self.args.lr / 3 * rate
+        with torch.autocast("cpu", torch.bfloat16):
+            features = self.learner.encode(torch.from_numpy(batch.images))
+            ctc = self.learner.ctc_loss(features, batch.texts)
+            decoder = self.learner.decoder_loss(features, batch.texts, 0.08, self.generator) if joint else None
+        loss = ctc if decoder is None else decoder + CTC_WEIGHT * ctc
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.learner.parameters(), 1.0)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        self.steps += 1
+        self.lines += len(batch.texts)
+        return ctc.item(), float("nan") if decoder is None else decoder.item()
+
+    def rate(self) -> float:
+        """Factor on the learning rates."""
+        warm = min(1.0, (self.steps + 1) / 150)
+        return warm * min(1.0, max(0.02, (1 - self.progress) / (1 - DECAY_FROM)))
+
+    def report(self) -> None:
+        from ocria.train.export import export
+        from ocria.train.lines import LineStream
+
+        if self.held_out is None:
+            lines = itertools.islice(LineStream(7, "held_out"), 500)
+            self.held_out = sorted(batches(lines, 10**9, limit=24), key=lambda b: b.images.shape[2])
+        started = time.monotonic()
+        joint = self.progress >= JOINT_FROM
+        score = evaluate(self.learner, self.held_out, joint)
+        decoder = "" if score.decoder is None else f"  decoder {score.decoder:.2f} %"
+        print(f"{self.elapsed / 60:6.1f} min  HELD OUT  ctc {score.ctc:.2f} %{decoder}  "
+              f"({time.monotonic() - started:.0f} s)", flush=True)
+        for errors, truth, read in score.worst[:4]:
+            print(f"        {errors:3d}  {truth!r}\n             {read!r}", flush=True)
+        if joint:
+            export(self.learner, self.args.out / "export")
+
+
+def split_parameters(learner: Learner) -> tuple[list, list]:
+    """Matrices of hidden layers for Muon; embeddings, heads, patch embedding, convolutions, vectors for AdamW."""
+    matrices, rest = [], []
+    for name, p in learner.named_parameters():
+        hidden = p.ndim == 2 and not any(part in name for part in ("embed", "ctc.", "in_proj_a", "in_proj_b"))
+        (matrices if hidden else rest).append(p)
+    return matrices, rest
+
+
+if __name__ == "__main__":
+    main()
