@@ -1,0 +1,113 @@
+"""The text sources, read once into a cache folder, and draws of passages from them.
+
+The cache folder is the environment variable OCRIA_TRAIN_CACHE or ~/.cache/ocria/train. The splits share
+no source; word lists are split by a checksum of the word.
+"""
+
+import os
+import random
+import subprocess
+import zlib
+from functools import lru_cache
+from pathlib import Path
+
+from ocria.errors import MissingDependencyError
+from ocria.train import sources
+from ocria.train.charset import fold, in_charset
+
+_VERSION = "v1"
+_LIMIT = 6_000_000  # characters kept of one source
+
+# name: (reader, weight in prose of its split)
+_PROSE = {
+    "train": {"web_bible": 0.18, "kjv_bible": 0.08, "plays": 0.20, "gcide": 0.20, "jargon": 0.12,
+              "wordnet": 0.10, "constitution": 0.02, "perl_doc": 0.05, "python_doc": 0.05},
+    "held_out": {"devil": 0.6, "plays_held_out": 0.25, "sqlite_doc": 0.15},
+}
+_TECHNICAL = {"train": {"wordnet": 0.25, "perl_doc": 0.25, "python_doc": 0.3, "jargon": 0.1, "gcide": 0.1},
+              "held_out": {"sqlite_doc": 0.8, "devil": 0.2}}
+_PLAYS = {"train": {"plays": 1.0}, "held_out": {"plays_held_out": 1.0}}
+_LISTS = ("english_words", "names", "foreign_words", "code")
+
+
+def cache_dir() -> Path:
+    return Path(os.environ.get("OCRIA_TRAIN_CACHE") or "~/.cache/ocria/train").expanduser()
+
+
+class Corpus:
+    """Passages and words of one split. `missing` names the sources that are not installed here."""
+
+    def __init__(self, split: str):
+        self.split = split
+        self.missing: list[str] = []
+        self._texts: dict[str, list[str]] = {}
+        for name in dict.fromkeys([*_PROSE[split], *_TECHNICAL[split], *_PLAYS[split]]):
+            if paragraphs := self._read(name):
+                self._texts[name] = paragraphs
+        if not self._texts:
+            raise MissingDependencyError(
+                f"no text source of the {split} split is installed",
+                cure="install Debian's sword-text-web dict-jargon dict-devil wordnet-base (see ocria/train/sources.py)")
+        lists = {name: [w for w in self._read(name) if _is_held_out(w) == (split == "held_out")]
+                 for name in _LISTS}
+        fallback = sorted({w.strip(".,;:") for p in next(iter(self._texts.values()))[:300] for w in p.split()})
+        self.words = [w for w in lists["english_words"] if not w.endswith("'s")] or fallback
+        self.names = lists["names"] or [w for w in fallback if w.istitle()]
+        self.foreign = lists["foreign_words"]
+        self._code = lists["code"]
+
+    def passage(self, rng: random.Random, topic: str) -> str:
+        """A paragraph about `topic`: "prose", "technical" or "play"."""
+        weights = {"prose": _PROSE, "technical": _TECHNICAL, "play": _PLAYS}[topic][self.split]
+        names = [n for n in weights if n in self._texts] or list(self._texts)
+        name = rng.choices(names, [weights.get(n, 1.0) for n in names])[0]
+        return rng.choice(self._texts[name])
+
+    def word(self, rng: random.Random) -> str:
+        return rng.choice(self.words)
+
+    def name(self, rng: random.Random) -> str:
+        return rng.choice(self.names)
+
+    def accented(self, rng: random.Random) -> str:
+        return rng.choice(self.foreign) if self.foreign else rng.choice(_ACCENTED)
+
+    def code_line(self, rng: random.Random) -> str:
+        return rng.choice(self._code) if self._code else f"{self.word(rng)}({rng.randrange(100)});"
+
+    def _read(self, name: str) -> list[str]:
+        try:
+            return _cached(name)
+        except (FileNotFoundError, subprocess.CalledProcessError):
+            self.missing.append(name)
+            return []
+
+
+@lru_cache(maxsize=2)
+def corpus(split: str) -> Corpus:
+    return Corpus(split)
+
+
+def _cached(name: str) -> list[str]:
+    path = cache_dir() / f"{name}-{_VERSION}.txt"
+    if not path.exists():
+        kept, size = [], 0
+        paragraphs = [fold(p) for p in getattr(sources, name)(cache_dir())]
+        step = max(1, sum(map(len, paragraphs)) // _LIMIT)
+        for paragraph in paragraphs[::step]:
+            if paragraph and in_charset(paragraph) and size < _LIMIT:
+                kept.append(paragraph)
+                size += len(paragraph)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.part")
+        partial.write_text("\n".join(kept), encoding="utf-8")
+        partial.replace(path)  # several readers may fill the cache at once
+    return path.read_text("utf-8").split("\n")
+
+
+def _is_held_out(word: str) -> bool:
+    return zlib.crc32(word.encode()) % 12 == 0
+
+
+_ACCENTED = ("café naïve façade über Müller Köln Straße señor niño São João coração Åse Øresund smörgåsbord "
+             "Łódź Kraków święty žluťoučký kůň Dvořák Győr Şişli fiancée château garçon œuvre élève").split()

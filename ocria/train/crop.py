@@ -1,0 +1,106 @@
+"""Cuts a line out of its canvas as a line finder would, and adds what stands beside it on a page."""
+
+import random
+
+import numpy as np
+
+from ocria.train import degrade as d
+from ocria.train.render import Ink
+
+
+def cut(ink: Ink, neighbour: np.ndarray | None, rng: random.Random, noise: d.Rng) -> np.ndarray:
+    """Ink mask float32 [h, w] of one crop.
+
+    `neighbour` (uint8 [H, W'], same baseline row as `ink.mask`) is set as the line above or below. The
+    crop is tight on the ink in most lines, the face's whole band in some, a little cut in a few.
+    """
+    mask = ink.mask.astype(np.float32) / 255
+    band = ink.ascent + ink.descent
+    if rng.random() < 0.4:
+        w = mask.shape[1]
+        slope = rng.choice((rng.gauss(0, 0.004), rng.uniform(-0.026, 0.026)))
+        # A finder deskews its crops: what is left never costs more than a third of the line's height.
+        slope = max(-0.33 * band / w, min(0.33 * band / w, slope))
+        sag = rng.gauss(0, 0.025) * band if rng.random() < 0.5 else 0.0
+        if abs(slope) * w > 0.5 or abs(sag) > 0.5:
+            mask = d.bend(mask, noise, slope, sag)
+    rows = np.flatnonzero(mask.max(axis=1) > 0.3)
+    cols = np.flatnonzero(mask.max(axis=0) > 0.3)
+    if rows.size == 0:
+        raise ValueError("a line without ink")
+    top, bottom, left, right = rows[0], rows[-1] + 1, cols[0], cols[-1] + 1
+    height = bottom - top
+    roll = rng.random()
+    small = height < 0.55 * band  # a dash, a stop, "one": a finder takes the height from the line around it
+    if roll < 0.33 or (small and rng.random() < 0.85):
+        y0 = min(top, ink.baseline - ink.ascent) - rng.uniform(-0.05, 0.12) * band
+        y1 = max(bottom, ink.baseline + ink.descent) + rng.uniform(-0.05, 0.12) * band
+        y0, y1 = min(y0, top), max(y1, bottom)
+    elif roll < 0.42:
+        y0, y1 = top - rng.uniform(0.1, 0.3) * height, bottom + rng.uniform(0.1, 0.3) * height
+    elif roll < 0.47:
+        y0, y1 = top + rng.uniform(-0.05, 0.03) * height, bottom - rng.uniform(-0.05, 0.03) * height
+    else:
+        y0, y1 = top - rng.uniform(0.04, 0.15) * height, bottom + rng.uniform(0.04, 0.15) * height
+    if neighbour is not None:
+        mask, y0, y1 = _beside(mask, neighbour, ink, rng, top, bottom, y0, y1)
+    unit = band
+    x0 = left - (rng.uniform(0, 0.12) if rng.random() < 0.6 else rng.uniform(0.1, 1.5)) * unit
+    x1 = right + (rng.uniform(0, 0.12) if rng.random() < 0.6 else rng.uniform(0.1, 1.5)) * unit
+    return _window(mask, round(y0), round(y1), round(x0), round(x1))
+
+
+def furnish(mask: np.ndarray, rng: random.Random, ink_left: int = 0) -> np.ndarray:
+    """The crop with rules, an underline or a border's edge that touches it, in a few lines."""
+    h, w = mask.shape
+    roll = rng.random()
+    thick = max(1, round(rng.uniform(0.02, 0.07) * h))
+    if roll < 0.025:  # underline
+        y = h - thick - round(rng.uniform(0, 0.16) * h)
+        mask[y:y + thick] = 1
+    elif roll < 0.04:  # rule above or below
+        y = 0 if rng.random() < 0.5 else h - thick
+        mask[y:y + thick, rng.randrange(max(1, w // 3)):] = 1
+    elif roll < 0.07:  # vertical rule or a black border at one end
+        width = thick if rng.random() < 0.6 else round(rng.uniform(0.1, 0.6) * h)
+        gap = round(rng.uniform(0.12, 0.5) * h)
+        bar = np.zeros((h, width + gap), np.float32)
+        if rng.random() < 0.5:
+            bar[:, :width] = 1
+            mask = np.concatenate([bar, mask], axis=1)
+        else:
+            bar[:, gap:] = 1
+            mask = np.concatenate([mask, bar], axis=1)
+    elif roll < 0.08:  # box of a table cell
+        mask[:thick] = mask[-thick:] = 1
+    return mask
+
+
+def _beside(mask, neighbour, ink: Ink, rng, top, bottom, y0, y1):
+    """`mask` with the neighbouring line's ink at its distance, and the crop opened towards it."""
+    leading = round(rng.uniform(1.0, 1.25) * (ink.ascent + ink.descent))
+    below = rng.random() < 0.5
+    h, w = mask.shape
+    other = np.zeros((h, w), np.float32)
+    n = min(w, neighbour.shape[1])
+    part = neighbour[:, :n].astype(np.float32) / 255
+    if below:
+        other[leading:, :n] = part[:h - leading]
+        reach = np.flatnonzero(other.max(axis=1) > 0.3)
+        first = reach[0] if reach.size else h
+        y1 = max(y1, min(bottom + 0.22 * (bottom - top), first + 0.12 * (bottom - top)))
+    else:
+        other[:h - leading, :n] = part[leading:]
+        reach = np.flatnonzero(other.max(axis=1) > 0.3)
+        last = reach[-1] if reach.size else 0
+        y0 = min(y0, max(top - 0.22 * (bottom - top), last - 0.12 * (bottom - top)))
+    return np.maximum(mask, other), y0, y1
+
+
+def _window(mask: np.ndarray, y0: int, y1: int, x0: int, x1: int) -> np.ndarray:
+    """mask[y0:y1, x0:x1] with paper where the window leaves the canvas."""
+    h, w = mask.shape
+    out = np.zeros((max(4, y1 - y0), max(4, x1 - x0)), np.float32)
+    a, b, c, e = max(0, y0), min(h, y1), max(0, x0), min(w, x1)
+    out[a - y0:b - y0, c - x0:e - x0] = mask[a:b, c:e]
+    return out
