@@ -163,11 +163,6 @@ def target_size(height: int, width: int, config: ImageConfig, resize: bool = Tru
         beta = math.sqrt(config.min_pixels / (height * width))
         rows = math.ceil(height * beta / factor) * factor
         columns = math.ceil(width * beta / factor) * factor
-    if not rows or not columns:
-        raise InputError(
-            f"an image of {width}x{height} pixels rounds to nothing at {factor} pixels a token",
-            cure="Render the page at a higher resolution, or raise --min-pixels.",
-        )
     return rows, columns
 
 
