@@ -19,6 +19,7 @@ from ocria.train.batches import Renderer, batches
 from ocria.train.evaluate import evaluate
 from ocria.train.learner import Learner
 from ocria.train.muon import Muon
+from ocria.train.together import Together
 
 # Share of the budget at which a stage ends, and the longest line in it.
 STAGES = ((0.02, 12), (0.06, 40), (1.0, 140))
@@ -29,14 +30,22 @@ CTC_WEIGHT = 0.3
 
 def main() -> None:
     args = arguments()
+    if args.processes == 1:
+        return work(0, args)
+    torch.multiprocessing.spawn(work, args=(args,), nprocs=args.processes)
+
+
+def work(rank: int, args: argparse.Namespace) -> None:
+    """One training process; rank 0 logs, evaluates and saves."""
+    torch.set_num_threads(1)
     torch.manual_seed(args.seed)
-    torch.set_num_threads(args.threads)
-    run = Run(args)
+    run = Run(args, rank)
     try:
         run.train()
     except KeyboardInterrupt:
-        print("interrupted, saving", flush=True)
-    run.save()
+        run.say("interrupted, saving")
+    if rank == 0:
+        run.save()
 
 
 def arguments() -> argparse.Namespace:
@@ -44,7 +53,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("runs/nano"))
     parser.add_argument("--minutes", type=float, default=100, help="training time in all, over every restart")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1, help="training processes, one thread each")
+    parser.add_argument("--port", type=int, default=29531, help="loopback port where the processes meet")
     parser.add_argument("--workers", type=int, default=1, help="processes that render lines")
     parser.add_argument("--tokens", type=int, default=1100, help="image tokens of a batch")
     parser.add_argument("--lr", type=float, default=6e-3, help="Muon's rate; the rest learns at a third of it")
@@ -56,8 +66,9 @@ def arguments() -> argparse.Namespace:
 class Run:
     """One training run: model, optimisers, clock, log."""
 
-    def __init__(self, args: argparse.Namespace):
-        self.args = args
+    def __init__(self, args: argparse.Namespace, rank: int):
+        self.args, self.rank = args, rank
+        self.together = Together(rank, args.processes, args.port)
         args.out.mkdir(parents=True, exist_ok=True)
         self.learner = Learner(model_config())
         matrices, rest = split_parameters(self.learner)
@@ -65,9 +76,9 @@ class Run:
             Muon(matrices, lr=args.lr),
             torch.optim.AdamW(rest, lr=args.lr / 3, betas=(0.9, 0.98), weight_decay=0.0),
         ]
-        self.elapsed = 0.0
+        self.elapsed = self.clock = 0.0  # seconds of training: shared at meetings, and this process's own
         self.steps = self.lines = 0
-        self.generator = torch.Generator().manual_seed(args.seed)
+        self.generator = torch.Generator().manual_seed(args.seed + rank)
         if args.start_from:
             self.learner.load_state_dict(torch.load(args.start_from, weights_only=True)["learner"])
         self.checkpoint = args.out / "last.pt"
@@ -81,7 +92,12 @@ class Run:
         for optimiser, state in zip(self.optimisers, saved["optimisers"]):
             optimiser.load_state_dict(state)
         self.elapsed, self.steps, self.lines = saved["elapsed"], saved["steps"], saved["lines"]
-        print(f"continuing at {self.elapsed / 60:.1f} min, step {self.steps}", flush=True)
+        self.clock = self.elapsed
+        self.say(f"continuing at {self.elapsed / 60:.1f} min, step {self.steps}")
+
+    def say(self, text: str) -> None:
+        if self.rank == 0:
+            print(text, flush=True)
 
     def save(self, name: str | None = None) -> None:
         target = self.args.out / name if name else self.checkpoint
@@ -100,7 +116,8 @@ class Run:
     def train(self) -> None:
         while self.progress < 1:
             end, longest = next(stage for stage in STAGES if self.progress < stage[0])
-            renderer = Renderer(self.args.seed + self.steps, self.args.tokens, self.args.workers, max_chars=longest)
+            seed = (self.args.seed + self.steps) * 64 + self.rank
+            renderer = Renderer(seed, self.args.tokens, self.args.workers, max_chars=longest)
             try:
                 self.stage(iter(renderer), end)
             finally:
@@ -108,28 +125,30 @@ class Run:
 
     def stage(self, source, end: float) -> None:
         logged = evaluated = self.elapsed
-        losses, waited, seen = [], 0.0, self.lines
+        losses, waited, seen, met = [], 0.0, self.lines, self.lines
         last = time.monotonic()
         while self.progress < end:
             batch = next(source)
             waited += time.monotonic() - last
             losses.append(self.step(batch))
             now = time.monotonic()
-            self.elapsed += now - last
+            self.clock += now - last
             last = now
+            if not self.together.due():
+                continue
+            # The clock that ends stages moves only here, so that every process ends them at the same meeting.
+            self.elapsed, lines = self.together.meet(self.learner, self.clock, self.lines - met)
+            self.clock, self.lines, met = self.elapsed, met + lines, met + lines
             if self.elapsed - logged > 30:
                 ctc, decoder = (sum(column) / len(column) for column in zip(*losses))
                 rate = (self.lines - seen) / (self.elapsed - logged)
-                print(f"{self.elapsed / 60:6.1f} min  step {self.steps:6d}  lines {self.lines:8d}  {rate:5.1f}/s  "
-                      f"waited {waited / (self.elapsed - logged):4.0%}  ctc {ctc:6.3f}  decoder {decoder:6.3f}",
-                      flush=True)
+                self.say(f"{self.elapsed / 60:6.1f} min  step {self.steps:6d}  lines {self.lines:8d}  {rate:5.1f}/s  "
+                         f"waited {waited / (self.elapsed - logged):4.0%}  ctc {ctc:6.3f}  decoder {decoder:6.3f}")
                 logged, losses, waited, seen = self.elapsed, [], 0.0, self.lines
             if self.elapsed - evaluated > 60 * self.args.eval_minutes:
                 self.report()
-                self.save()
                 evaluated, last = self.elapsed, time.monotonic()
         self.report()
-        self.save()
 
     def step(self, batch) -> tuple[float, float]:
         joint = self.progress >= JOINT_FROM
@@ -156,6 +175,9 @@ class Run:
         return warm * min(1.0, max(0.02, (1 - self.progress) / (1 - DECAY_FROM)))
 
     def report(self) -> None:
+        """Score held-out lines, save, export; only rank 0, the others wait for it at the next meeting."""
+        if self.rank:
+            return
         from ocria.train.export import export
         from ocria.train.lines import LineStream
 
@@ -170,6 +192,7 @@ class Run:
               f"({time.monotonic() - started:.0f} s)", flush=True)
         for errors, truth, read in score.worst[:4]:
             print(f"        {errors:3d}  {truth!r}\n             {read!r}", flush=True)
+        self.save()
         if joint:
             export(self.learner, self.args.out / "export")
 
