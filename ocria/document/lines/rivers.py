@@ -1,0 +1,131 @@
+"""Which gaps between fragments part two lines: too wide, a rule between, or part of a column gutter.
+
+A gutter is a white river: a strip that runs through the gaps of several lines in a row. Gaps between
+the words of justified prose rarely line up over more than two or three lines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .fragments import Fragments
+
+WIDE = 4.0
+"""Gap in glyph heights from which two fragments are two lines whatever else the page says."""
+
+GUTTER = 5.0
+"""Least river: its width in glyph heights times the number of lines it parts."""
+
+
+def parting_gaps(
+    pieces: Fragments, left: np.ndarray, right: np.ndarray, ink: np.ndarray, bars: np.ndarray
+) -> np.ndarray:
+    """Bool [pairs]: the pair (left, right) of fragments belongs to two different lines.
+
+    `ink` bool [H, W] without specks; `bars` int [n, 4] the boxes of the rules.
+    """
+    unit = 0.5 * (pieces.glyph_h[left] + pieces.glyph_h[right])
+    gx0, gx1 = pieces.x1[left], pieces.x0[right]
+    top = np.maximum(pieces.top[left], pieces.top[right])
+    foot = np.minimum(pieces.foot[left], pieces.foot[right])
+    yc = 0.5 * (top + foot)
+    parted = np.zeros(len(left), bool)
+    wx0, wx1 = gx0.copy(), gx1.copy()
+    for k in np.flatnonzero(gx1 - gx0 > 0.5 * unit):
+        wx0[k], wx1[k] = _white(ink, top[k], foot[k], gx0[k], gx1[k])
+    gap = wx1 - wx0
+    parted |= gap > WIDE * unit
+    parted |= _barred(bars, gx0, gx1, top, foot)
+    parted |= _rivers(pieces, left, right, ink, unit, wx0, wx1, yc)
+    return parted
+
+
+def _white(ink: np.ndarray, top: float, foot: float, x0: float, x1: float) -> tuple[float, float]:
+    """The widest stretch without ink between two fragments: leader dots and dashes bridge a gap."""
+    band = ink[int(top) : int(np.ceil(foot)), int(x0) : int(np.ceil(x1))].any(axis=0)
+    marks = np.flatnonzero(band)
+    if not len(marks):
+        return x0, x1
+    stops = np.concatenate([[-1], marks, [len(band)]])
+    k = int(np.argmax(np.diff(stops)))
+    return int(x0) + stops[k] + 1, int(x0) + stops[k + 1]
+
+
+def _barred(
+    bars: np.ndarray, x0: np.ndarray, x1: np.ndarray, top: np.ndarray, foot: np.ndarray
+) -> np.ndarray:
+    """A vertical rule stands in the gap and is as tall as the line."""
+    upright = bars[(bars[:, 3] - bars[:, 1]) > (bars[:, 2] - bars[:, 0])] if len(bars) else bars
+    out = np.zeros(len(x0), bool)
+    for bx0, by0, bx1, by1 in upright:
+        centre = 0.5 * (bx0 + bx1)
+        out |= (
+            (centre > x0)
+            & (centre < x1)
+            & (by0 <= top + 0.2 * (foot - top))
+            & (by1 >= foot - 0.2 * (foot - top))
+        )
+    return out
+
+
+def _rivers(
+    pieces: Fragments,
+    left: np.ndarray,
+    right: np.ndarray,
+    ink: np.ndarray,
+    unit: np.ndarray,
+    gx0: np.ndarray,
+    gx1: np.ndarray,
+    yc: np.ndarray,
+) -> np.ndarray:
+    above, below = _reach(ink)
+    narrow = _marker(pieces, left, right)
+    out = np.zeros(len(left), bool)
+    for k in np.flatnonzero((gx1 - gx0 >= 0.7 * unit) & (gx1 - gx0 <= WIDE * unit)):
+        row, a, b = int(yc[k]) // ROWS, int(np.ceil(gx0[k])), int(gx1[k])
+        up, down = above[row, a:b], below[row, a:b]
+        for width in (3.0, 1.5, 0.7):
+            span = int(np.ceil(width * unit[k]))
+            if span > b - a:
+                continue
+            high, low = _sliding(up, span, np.maximum), _sliding(down, span, np.minimum)
+            at = int(np.argmax(low - high))
+            y0, y1 = high[at] * ROWS, low[at] * ROWS
+            through = (yc > y0) & (yc < y1) & (gx0 <= a + at) & (gx1 >= a + at + span)
+            lines = int(through.sum())
+            listed = narrow[through].all() and gx1[k] - gx0[k] < 3 * unit[k]
+            if (
+                lines >= (4 if width < 1 else 3 if width < 2 else 2)
+                and lines * width >= GUTTER
+                and not listed
+            ):
+                out[k] = True
+                break
+    return out
+
+
+ROWS = 4
+"""Pixel rows that share a row of the reach maps."""
+
+
+def _marker(pieces: Fragments, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The fragment left of the gap is as small as a list's number or bullet, and nothing precedes it."""
+    starts = ~np.isin(left, right)
+    return starts & (pieces.size[left] <= 3) & (pieces.x1 - pieces.x0 < 3.5 * pieces.glyph_h)[left]
+
+
+def _reach(ink: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each column and row of the map, the nearest map row with ink above and below; int16 [H/4, W]."""
+    height, width = ink.shape
+    rows = -(-height // ROWS)
+    padded = np.zeros((rows * ROWS, width), bool)
+    padded[:height] = ink
+    inked = padded.reshape(rows, ROWS, width).any(axis=1)
+    index = np.arange(rows, dtype=np.int16)[:, None]
+    above = np.maximum.accumulate(np.where(inked, index, np.int16(-1)), axis=0)
+    below = np.minimum.accumulate(np.where(inked, index, np.int16(rows))[::-1], axis=0)[::-1]
+    return above, below
+
+
+def _sliding(values: np.ndarray, span: int, pick: np.ufunc) -> np.ndarray:
+    return pick.reduce(np.lib.stride_tricks.sliding_window_view(values, span), axis=1)

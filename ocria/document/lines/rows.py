@@ -1,0 +1,91 @@
+"""Rows: fragments joined to whole lines, each with a fitted baseline and an x-height."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .components import Components
+
+
+@dataclass(slots=True)
+class Row:
+    """One line in the deskewed analysis frame. `members`: component indices. The baseline is
+    `y = base + slope * (x - xc)`; `height` is the usual glyph height, `x_height` that of an x."""
+
+    members: np.ndarray
+    xc: float
+    base: float
+    slope: float
+    height: float
+    x_height: float
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+
+    def baseline(self, x: np.ndarray | float) -> np.ndarray | float:
+        return self.base + self.slope * (x - self.xc)
+
+
+def fit_row(parts: Components, members: np.ndarray) -> Row:
+    """Fit the baseline through the feet of the glyphs, leaving out descenders and floating marks."""
+    x0, x1 = parts.x0[members].astype(float), parts.x1[members].astype(float)
+    y0, y1 = parts.y0[members].astype(float), parts.y1[members].astype(float)
+    h = y1 - y0
+    height = float(np.median(h))
+    xc = 0.5 * (x0.min() + x1.max())
+    x = 0.5 * (x0 + x1) - xc
+    letters = h >= 0.6 * height
+    slope, base = _robust_line(x[letters], y1[letters], height, float(x1.max() - x0.min()))
+    rise = base + slope * x - y0
+    standing = letters & (np.abs(y1 - base - slope * x) <= 0.15 * height)
+    return Row(
+        members=members,
+        xc=xc,
+        base=base,
+        slope=slope,
+        height=height,
+        x_height=_x_height(rise[standing] if standing.any() else rise[letters]),
+        x0=float(x0.min()),
+        x1=float(x1.max()),
+        y0=float(y0.min()),
+        y1=float(y1.max()),
+    )
+
+
+def _robust_line(x: np.ndarray, y: np.ndarray, height: float, width: float) -> tuple[float, float]:
+    """Slope and intercept at x = 0. Short lines stay level: their slope would only follow descenders."""
+    if len(x) < 5 or width < 8 * height:
+        return 0.0, float(np.median(y))
+    slope, base = _theil_sen(x, y)
+    for _ in range(3):
+        near = np.abs(y - base - slope * x) <= 0.2 * height
+        if near.sum() < max(4, 0.3 * len(x)) or np.ptp(x[near]) < 0.5 * width:
+            break
+        slope, base = np.polyfit(x[near], y[near], 1)
+    if abs(slope) > 0.03:
+        return 0.0, float(np.median(y))
+    return float(slope), float(base)
+
+
+def _theil_sen(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    order = np.argsort(x)
+    half = len(x) // 2
+    a, b = order[:half], order[-half:]
+    run = x[b] - x[a]
+    slope = float(np.median((y[b] - y[a])[run > 0] / run[run > 0])) if (run > 0).any() else 0.0
+    return slope, float(np.median(y - slope * x))
+
+
+def _x_height(rise: np.ndarray) -> float:
+    """Of glyphs that stand on the baseline: the lower of two heights where two are seen, else the capital's share."""
+    rise = np.sort(rise[rise > 0])
+    if not len(rise):
+        return 1.0
+    tall = float(rise[int(0.95 * (len(rise) - 1))])
+    low = rise[rise <= 0.82 * tall]
+    if len(low) >= 0.25 * len(rise):
+        return float(np.median(low))
+    return 0.7 * float(np.median(rise))
