@@ -11,15 +11,17 @@ from pathlib import Path
 from ocria.errors import ConfigError
 from ocria.model.strict import from_dict
 
-_IGNORED = frozenset(
-    """_name_or_path architectures attribute_map auto_map chunk_size_feed_forward dtype torch_dtype id2label
-    initializer_range is_encoder_decoder label2id language_model_only output_attentions output_hidden_states
-    problem_type return_dict transformers_version use_cache attention_dropout mamba_ssm_dtype
-    mtp_num_hidden_layers mtp_use_dedicated_embeddings model_type bos_token_id pad_token_id
-    full_attention_interval mlp_only_layers unsloth_version unsloth_fixed quantization_config
-    deepstack_visual_indexes _attn_implementation_autoset vision_end_token_id vision_start_token_id
-    video_token_id tokenizer_class""".split()
-)
+# fmt: off
+_IGNORED = frozenset({
+    "_attn_implementation_autoset", "_name_or_path", "architectures", "attention_dropout", "attribute_map",
+    "auto_map", "bos_token_id", "chunk_size_feed_forward", "deepstack_visual_indexes", "dtype",
+    "full_attention_interval", "id2label", "initializer_range", "is_encoder_decoder", "label2id",
+    "language_model_only", "mamba_ssm_dtype", "mlp_only_layers", "model_type", "mtp_num_hidden_layers",
+    "mtp_use_dedicated_embeddings", "output_attentions", "output_hidden_states", "pad_token_id", "problem_type",
+    "quantization_config", "return_dict", "tokenizer_class", "torch_dtype", "transformers_version", "unsloth_fixed",
+    "unsloth_version", "use_cache", "video_token_id", "vision_end_token_id", "vision_start_token_id",
+})
+# fmt: on
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,9 @@ def scaled_width(height: int, width: int) -> int:
 
 
 def line_image(crop: np.ndarray) -> np.ndarray:
-    """A crop of one line (deskewed, ink height about 80 % of the crop's) -> uint8 `[HEIGHT, W]`, W a multiple of BUCKET.
+    """A crop of one line -> uint8 `[HEIGHT, W]`, W a multiple of BUCKET.
 
+    The crop is deskewed, its ink about 80 % of its height, as `crop_to_ink` and the line finder cut it.
     Raises ValueError for an empty crop and for one wider than MAX_WIDTH after scaling.
     """
     height, width = crop.shape

@@ -144,7 +144,8 @@ def patch_coordinates(grids: Grids, merge: int, device=None):
         blocks = (height // merge, merge, width // merge, merge)
         row = row.reshape(blocks).transpose(1, 2).flatten().repeat(frames)
         column = column.reshape(blocks).transpose(1, 2).flatten().repeat(frames)
-        for part, value in zip(out, (row, column, torch.full_like(row, height), torch.full_like(row, width))):
+        values = (row, column, torch.full_like(row, height), torch.full_like(row, width))
+        for part, value in zip(out, values, strict=True):
             part.append(value)
     return tuple(torch.cat(part) for part in out)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ocria.model.config import ModelConfig
 from ocria.model.line import HEIGHT, MAX_WIDTH
+from ocria.model.profiles import PROFILE_FILE, Profile
 from ocria.train import vocabulary as V
 
 CONFIG = {
@@ -78,7 +79,7 @@ def model_config() -> ModelConfig:
 
 
 def write_companions(folder: Path) -> None:
-    """config.json, tokenizer, chat template, image and generation settings."""
+    """config.json, tokenizer, chat template, profile, image and generation settings."""
 
     def write(name: str, data: dict) -> None:
         (folder / name).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -102,11 +103,16 @@ def write_companions(folder: Path) -> None:
         "image_mean": [0.5, 0.5, 0.5],
         "image_std": [0.5, 0.5, 0.5],
     })  # fmt: skip
+    # A line of 40 px tokens holds about two characters a token; accents and typographic quotes are 2 and 3 bytes.
+    Profile(
+        name="ocria-nano", unit="line", prompt="", dialect="text", max_output_tokens=640,
+        max_output_per_image_token=6.0,
+    ).save(folder / PROFILE_FILE)  # fmt: skip
     write("generation_config.json", {"eos_token_id": V.IM_END, "pad_token_id": V.ENDOFTEXT, "do_sample": False})
 
 
 def tokenizer_json() -> dict:
-    """A byte-level tokenizer without merges: token id = byte value, specials behind. For the `tokenizers` package."""
+    """A byte-level tokenizer without merges for the `tokenizers` package: id = byte value, specials behind."""
     letters = byte_letters()
     special = [
         {"id": 256 + i, "content": name, "single_word": False, "lstrip": False, "rstrip": False,

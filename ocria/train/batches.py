@@ -1,5 +1,6 @@
 """Batches of line images of one width, rendered by background processes."""
 
+import itertools
 import multiprocessing
 import os
 import queue
@@ -28,7 +29,7 @@ def usable(image: np.ndarray, text: str) -> np.ndarray | None:
         return None
     line = line_image(image)
     labels = ctc_labels(text)
-    repeats = sum(a == b for a, b in zip(labels, labels[1:]))
+    repeats = sum(a == b for a, b in itertools.pairwise(labels))
     frames = line.shape[1] // HEIGHT * CTC_FRAMES
     return line if len(labels) + repeats <= frames else None
 

@@ -47,9 +47,9 @@ def evaluate(learner: Learner, batches, decode: bool) -> Score:
         features = learner.encode(torch.from_numpy(batch.images))
         paths = learner.ctc_logits(features).argmax(-1).tolist()
         characters += sum(map(len, batch.texts))
-        ctc_errors += sum(distance(V.ctc_text(path), text) for path, text in zip(paths, batch.texts))
+        ctc_errors += sum(distance(V.ctc_text(path), text) for path, text in zip(paths, batch.texts, strict=True))
         if decode:
-            for text, read in zip(batch.texts, greedy(learner, features)):
+            for text, read in zip(batch.texts, greedy(learner, features), strict=True):
                 errors = distance(read, text)
                 decoder_errors += errors
                 worst.append((errors, text, read))

@@ -15,7 +15,7 @@ from ocria.train import vocabulary as V
 
 
 class GrayPatchEmbed(nn.Module):
-    """The patch embedding of a gray still image: the checkpoint's six equal slices summed into one `[D, P * P]`."""
+    """The patch embedding of a gray still image: six equal slices of the checkpoint's summed into one `[D, P * P]`."""
 
     def __init__(self, hidden: int, patch: int):
         super().__init__()
@@ -73,12 +73,15 @@ class Learner(nn.Module):
         lengths = torch.tensor([len(label) for label in labels])
         frames = torch.full((len(texts),), log_probs.shape[0])
         targets = torch.tensor([x for label in labels for x in label])
-        loss = F.ctc_loss(log_probs, targets, frames, lengths, blank=V.CTC_BLANK, reduction="sum", zero_infinity=True)
+        loss = F.ctc_loss(log_probs, targets, frames, lengths, V.CTC_BLANK, reduction="sum", zero_infinity=True)
         return loss / lengths.sum()
 
     def decoder_loss(self, features: torch.Tensor, texts: list[str], noise: float, generator) -> torch.Tensor:
-        """Cross-entropy in nats per token; a share `noise` of the input bytes is replaced, so that the decoder looks
-        at the image instead of trusting what it wrote."""
+        """Cross-entropy in nats per token.
+
+        A share `noise` of the input bytes is replaced, so that the decoder looks at the image instead of
+        trusting what it wrote.
+        """
         codes = [list(text.encode()) for text in texts]
         longest = max(map(len, codes)) + 1
         target = torch.full((len(codes), longest), -100)
@@ -117,7 +120,8 @@ def line_positions(tokens: int, after: int) -> torch.Tensor:
 
 
 def line_patches(images: torch.Tensor, patch: int) -> tuple[torch.Tensor, tuple[int, int, int]]:
-    """uint8 `[B, HEIGHT, W]` -> gray patches fp32 `[B * rows * columns, patch^2]` in -1..1, merge-block order, and the grid."""
+    """uint8 `[B, HEIGHT, W]` -> gray patches fp32 `[B * rows * columns, patch^2]` in -1..1, in merge-block order, and
+    the grid of one image."""
     batch, height, width = images.shape
     rows, columns = height // patch, width // patch
     x = images.float() / 127.5 - 1

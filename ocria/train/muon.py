@@ -44,5 +44,5 @@ class Muon(torch.optim.Optimizer):
                     updates.append(p.grad + group["momentum"] * buffer)
                 stacked = orthogonalise(torch.stack(updates), group["steps"])
                 scale = 0.2 * max(shape) ** 0.5 * group["lr"]
-                for p, update in zip(params, stacked):
+                for p, update in zip(params, stacked, strict=True):
                     p.mul_(1 - group["lr"] * group["weight_decay"]).add_(update.to(p.dtype), alpha=-scale)

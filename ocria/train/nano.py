@@ -89,7 +89,7 @@ class Run:
     def restore(self) -> None:
         saved = torch.load(self.checkpoint, weights_only=True)
         self.learner.load_state_dict(saved["learner"])
-        for optimiser, state in zip(self.optimisers, saved["optimisers"]):
+        for optimiser, state in zip(self.optimisers, saved["optimisers"], strict=True):
             optimiser.load_state_dict(state)
         self.elapsed, self.steps, self.lines = saved["elapsed"], saved["steps"], saved["lines"]
         self.clock = self.elapsed
@@ -140,7 +140,7 @@ class Run:
             self.elapsed, lines = self.together.meet(self.learner, self.clock, self.lines - met)
             self.clock, self.lines, met = self.elapsed, met + lines, met + lines
             if self.elapsed - logged > 30:
-                ctc, decoder = (sum(column) / len(column) for column in zip(*losses))
+                ctc, decoder = (sum(column) / len(column) for column in zip(*losses, strict=True))
                 rate = (self.lines - seen) / (self.elapsed - logged)
                 self.say(f"{self.elapsed / 60:6.1f} min  step {self.steps:6d}  lines {self.lines:8d}  {rate:5.1f}/s  "
                          f"waited {waited / (self.elapsed - logged):4.0%}  ctc {ctc:6.3f}  decoder {decoder:6.3f}")
