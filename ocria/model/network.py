@@ -28,6 +28,15 @@ class Qwen35(nn.Module):
         if not config.tie_word_embeddings:
             self.lm_head = nn.Linear(config.text.hidden_size, config.text.vocab_size, bias=False)
 
+    @property
+    def device(self) -> torch.device:
+        return self.model.language_model.embed_tokens.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of activations and KV rows; `A_log` and the gated norm are fp32 beside it."""
+        return self.model.language_model.embed_tokens.weight.dtype
+
     def encode_image(self, patches: torch.Tensor, grids: Grids) -> torch.Tensor:
         """Image tokens `[M, D]` of one or several packed images (see `VisionEncoder`)."""
         return self.model.visual(patches, grids)

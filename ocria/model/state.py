@@ -39,11 +39,12 @@ class DecoderState:
         return cls(keys, values, delta, conv, max_len)
 
     def reset(self, slot: int) -> None:
-        """Make a slot ready for a new request: recurrent state and convolution window are zero.
+        """Make a slot ready for a new request: everything is zero.
 
-        KV rows need no clearing, a request only ever reads rows that it wrote.
+        KV rows too: rows beyond a request's own take part in batched attention with weight zero, and zero times a
+        NaN that an earlier request left behind is NaN.
         """
-        for tensor in (*self.delta, *self.conv):
+        for tensor in (*self.keys, *self.values, *self.delta, *self.conv):
             if tensor is not None:
                 tensor[slot].zero_()
 

@@ -1,0 +1,68 @@
+"""From a request to the engine's record of it: token ids, image grids, bounds. Refuses what cannot run."""
+
+from dataclasses import dataclass
+
+from ocria.errors import InputError
+from ocria.model.config import ModelConfig
+from ocria.model.image import ImageConfig, target_size
+from ocria.model.tokens import Tokenizer, expand_image_tokens
+from ocria.runtime.budget import PageBudget
+from ocria.runtime.guard import Bounds
+from ocria.runtime.request import Request
+from ocria.runtime.sequence import Sequence
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Checks and prepares requests for one checkpoint. No tensor is touched: a refusal costs nothing."""
+
+    tokenizer: Tokenizer
+    config: ModelConfig
+    image: ImageConfig | None
+    budget: PageBudget
+
+    def sequence(self, request: Request, now: float) -> Sequence:
+        """Raises InputError: too large, an empty prompt, an image that is none, images that the prompt lacks."""
+        grids = [self._grid(image) for image in request.images]
+        ids = self._prompt(request, grids)
+        image_tokens = sum(self._tokens(grid) for grid in grids)
+        limits = request.limits
+        bounds = Bounds(
+            frozenset((*self.config.eos_token_ids, *self.tokenizer.eos_ids, *limits.stop_ids)),
+            self.budget.output_tokens(len(ids), image_tokens, limits.max_tokens),
+            self.budget.loop_tokens(image_tokens),
+            None if limits.timeout_s is None else now + limits.timeout_s,
+        )
+        return Sequence(request, ids, grids, bounds, now, self.tokenizer)
+
+    def _grid(self, image) -> tuple[int, int, int]:
+        if self.image is None:
+            raise InputError("this checkpoint has no vision encoder", cure="Choose a model that reads images.")
+        height, width = size_of(image)
+        height, width = target_size(height, width, self.image)
+        return 1, height // self.image.patch_size, width // self.image.patch_size
+
+    def _tokens(self, grid: tuple[int, int, int]) -> int:
+        return grid[0] * grid[1] * grid[2] // self.image.merge_size**2
+
+    def _prompt(self, request: Request, grids: list[tuple[int, int, int]]) -> list[int]:
+        prompt = request.prompt
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        if not ids:
+            raise InputError(f"the prompt of request {request.id!r} is empty")
+        vocab = self.config.text.vocab_size
+        outside = [token for token in ids if not 0 <= token < vocab]
+        if outside:
+            raise InputError(f"token {outside[0]} in the prompt is not in the vocabulary of {vocab}")
+        if self.config.image_token_id is None:
+            return ids
+        return expand_image_tokens(ids, self.config.image_token_id, [self._tokens(grid) for grid in grids])
+
+
+def size_of(image) -> tuple[int, int]:
+    """(height, width) in pixels of a uint8 array [H, W, ...] or a PIL image. Raises InputError for others."""
+    if hasattr(image, "shape") and len(image.shape) in (2, 3):
+        return image.shape[0], image.shape[1]
+    if hasattr(image, "height") and hasattr(image, "width"):
+        return image.height, image.width
+    raise InputError(f"a {type(image).__name__} is not an image; a uint8 array [H, W] or a PIL image is")

@@ -1,0 +1,109 @@
+"""Prompts into the state: images through the vision encoder, then padded passes of prompt rows."""
+
+from collections.abc import Sequence as Many
+from itertools import groupby
+
+import torch
+
+from ocria.errors import EngineError, InputError, OcriaError
+from ocria.model.image import ImageConfig, preprocess
+from ocria.model.network import Qwen35
+from ocria.model.positions import rope_positions
+from ocria.model.state import DecoderState
+from ocria.model.window import Window
+from ocria.ops.rope import text_rope
+from ocria.runtime.buffers import SlotBuffers
+from ocria.runtime.scheduler import Chunk
+from ocria.runtime.sequence import Sequence
+from ocria.runtime.step import StepOutput, choose
+
+
+def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Sequence], patches: int) -> None:
+    """Fill `hidden`, `positions` and `rope_delta` of admitted requests.
+
+    Images of equal grids share passes of up to `patches` patch rows. A request whose image cannot be read gets
+    its `error` set instead. Raises EngineError when an image makes another number of tokens than planned.
+    """
+    features = _encode(network, image, sequences, patches)
+    config = network.config
+    merge = config.vision.spatial_merge_size if config.vision else 1
+    image_token = -1 if config.image_token_id is None else config.image_token_id
+    for owner, sequence in enumerate(sequences):
+        if sequence.error is not None:
+            continue
+        ids = torch.tensor(sequence.ids, device=network.device)
+        hidden = network.embed(ids)
+        places = (ids == image_token).nonzero()[:, 0]
+        tokens = [features[owner, number] for number in range(len(sequence.grids))]
+        made = sum(len(part) for part in tokens)
+        if made != len(places):
+            raise EngineError(f"{len(places)} image tokens in the prompt, {made} from the vision encoder")
+        if tokens:
+            hidden[places] = torch.cat(tokens).to(hidden.dtype)
+        positions, sequence.rope_delta = rope_positions(sequence.ids, image_token, sequence.grids, merge)
+        sequence.positions = positions.to(network.device)
+        sequence.hidden = hidden
+
+
+def _encode(network, image, sequences, limit) -> dict[tuple[int, int], torch.Tensor]:
+    """Image tokens `[M, D]` by (index of the request, number of its image)."""
+    jobs = [
+        (grid, owner, number)
+        for owner, sequence in enumerate(sequences)
+        for number, grid in enumerate(sequence.grids)
+    ]
+    done: dict[tuple[int, int], torch.Tensor] = {}
+    for grid, equal in groupby(sorted(jobs), key=lambda job: job[0]):
+        equal = list(equal)
+        each = max(1, limit // (grid[0] * grid[1] * grid[2]))
+        for start in range(0, len(equal), each):
+            pixels, places = [], []
+            for _, owner, number in equal[start : start + each]:
+                try:
+                    values, made = preprocess(sequences[owner].request.images[number], image)
+                except (OcriaError, OSError) as error:  # PIL reads files late, and raises OSError for broken ones
+                    sequences[owner].error = InputError(f"image {number + 1} cannot be read: {error}")
+                    continue
+                if made != grid:
+                    raise EngineError(f"an image became a grid of {made}, where {grid} was planned")
+                pixels.append(values)
+                places.append((owner, number))
+            if pixels:
+                tokens = network.encode_image(torch.cat(pixels).to(network.device), [grid] * len(pixels))
+                done |= zip(places, tokens.chunk(len(pixels)), strict=True)
+    return done
+
+
+def prefill_pass(network: Qwen35, state: DecoderState, buffers: SlotBuffers, chunks: Many[Chunk]) -> StepOutput:
+    """Compute one chunk of each of B prompts in a padded pass, and the token that follows its last row.
+
+    The output is meaningful for the prompts that end with their chunk; their buffers are set for decoding.
+    """
+    device = network.device
+    count = [chunk.count for chunk in chunks]
+    first, *_ = (chunk.sequence.hidden for chunk in chunks)
+    hidden = first.new_zeros(len(chunks), max(count), first.shape[-1])
+    positions = torch.zeros(3, len(chunks), max(count), dtype=torch.int64, device=device)
+    for row, chunk in enumerate(chunks):
+        rows = slice(chunk.start, chunk.start + chunk.count)
+        hidden[row, : chunk.count] = chunk.sequence.hidden[rows]
+        positions[:, row, : chunk.count] = chunk.sequence.positions[:, rows]
+    text = network.config.text
+    cos, sin = text_rope(positions, text.rotary_dim, text.rope_theta, text.mrope_section)
+    slots = torch.tensor([chunk.sequence.slot for chunk in chunks], device=device)
+    counts = torch.tensor(count, device=device)
+    window = Window(
+        slots,
+        torch.tensor([chunk.start for chunk in chunks], device=device),
+        counts,
+        cos,
+        sin,
+        max(chunk.start + chunk.count for chunk in chunks),
+    )
+    hidden = network.decoder(hidden, window, state)
+    last = hidden[torch.arange(len(chunks), device=device), counts - 1]
+    output = choose(network.logits(last))
+    buffers.token[slots] = output.token
+    buffers.seq_index[slots] = torch.tensor([chunk.sequence.prompt_len for chunk in chunks], device=device)
+    buffers.rope_delta[slots] = torch.tensor([chunk.sequence.rope_delta for chunk in chunks], device=device)
+    return output

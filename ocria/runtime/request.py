@@ -1,0 +1,71 @@
+"""What is asked of the engine, and what it answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ocria.errors import OcriaError
+
+STATUSES = ("ok", "truncated", "degenerate", "cancelled", "failed", "timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a request ends, besides the stop tokens of the checkpoint. None: the profile's own limit."""
+
+    max_tokens: int | None = None
+    """Most output tokens, the stop token not counted."""
+    stop_ids: tuple[int, ...] = ()
+    timeout_s: float | None = None
+    """Seconds from `submit`, waiting included."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One prompt with its images. `id` is the caller's name for it, unique among the live requests.
+
+    `prompt`: text, or token ids, with one image placeholder token for each image (the engine repeats it to the
+    number of image tokens). `images`: uint8 arrays [H, W] or [H, W, 3], or PIL images.
+    """
+
+    id: str | int
+    prompt: str | Sequence[int]
+    images: Sequence[Any] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a request ended.
+
+    `status` is one of `STATUSES`; `finish_reason` says in a few words why (`stop`, `length`, `loop`, `cancelled`,
+    `timeout`, `non-finite`, `refused`). Confidence is over the tokens that the model chose, the stop token
+    included: mean and minimum of their probability; None when it chose none.
+    """
+
+    id: str | int
+    text: str
+    tokens: tuple[int, ...]
+    status: str
+    finish_reason: str
+    confidence: float | None
+    min_confidence: float | None
+    tokens_in: int
+    tokens_out: int
+    seconds: float
+    """From the first work on the request to its end; waiting is not counted."""
+    loop_start: int | None = None
+    """Characters of `text` that precede the repetition and its first round, when the status is `degenerate`."""
+    error: OcriaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """What one step brought for one request: new text, and the result when it ended.
+
+    The texts of a request's emissions joined are the text of its result.
+    """
+
+    id: str | int
+    text: str
+    result: Result | None = None
