@@ -93,6 +93,8 @@ class Run:
             optimiser.load_state_dict(state)
         self.elapsed, self.steps, self.lines = saved["elapsed"], saved["steps"], saved["lines"]
         self.clock = self.elapsed
+        if self.rank == 0 and "generator" in saved:
+            self.generator.set_state(saved["generator"])
         self.say(f"continuing at {self.elapsed / 60:.1f} min, step {self.steps}")
 
     def say(self, text: str) -> None:
@@ -106,6 +108,7 @@ class Run:
             "learner": self.learner.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "elapsed": self.elapsed, "steps": self.steps, "lines": self.lines,
+            "generator": self.generator.get_state(),
         }, part)  # fmt: skip
         part.replace(target)
 
