@@ -1,0 +1,226 @@
+"""The `ocria` command.
+
+Standard output carries data only; progress, notes and errors go to standard error. Nothing heavy is imported
+before it is needed, so that help and errors of usage come at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ocria import __version__
+from ocria.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, OcriaError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from ocria.document.result import Document
+
+_FORMATS = ("md", "text", "json")
+_EXIT_OF_STATUS = {
+    "ok": EXIT_OK,
+    "partial": EXIT_PARTIAL,
+    "failed": EXIT_FAILED,
+    "interrupted": EXIT_INTERRUPTED,
+}
+_EPILOG = """\
+exit codes:
+  0 all good   1 the document failed   2 usage   3 some pages failed   4 input unreadable or corrupt
+  5 encrypted or wrong password   6 output not writable or exists   7 engine or device unavailable
+  8 timed out   130 interrupted (finished pages are written)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except OcriaError as error:
+        print(f"ocria: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output has gone. Point it elsewhere, so that the final flush does not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except KeyboardInterrupt:
+        print("ocria: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="ocria",
+        description="Turn PDFs and page images into Markdown, text or JSON, on this machine.",
+        epilog="`ocria COMMAND --help` lists the options of a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"ocria {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_parse(commands)
+    models = commands.add_parser("models", help="list the kinds of checkpoint that ocria knows")
+    models.set_defaults(run=_models)
+    doctor = commands.add_parser("doctor", help="show versions, devices and the embedded model")
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _add_parse(commands: Any) -> None:
+    parser = commands.add_parser(
+        "parse",
+        help="parse a document",
+        description="Parse a PDF, PNG, JPEG, TIFF or WebP file; its Markdown goes to standard output.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=_parse)
+    parser.add_argument("file", metavar="FILE", help="the document, or - for standard input")
+    parser.add_argument("-p", "--pages", metavar="RANGES", help="pages such as 1-3,8 or 5- (1-based; default: all)")
+    parser.add_argument("--password", help="password of an encrypted PDF; seen by other users of the machine")
+    parser.add_argument("--password-file", metavar="FILE", help="file whose first line is the password")
+
+    output = parser.add_argument_group("output")
+    output.add_argument("-o", "--output", metavar="FILE", default="-", help="file to write; - is standard output")
+    output.add_argument("-f", "--format", choices=_FORMATS, help="default: by the name of the output, else md")
+    output.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
+    output.add_argument("--page-markers", action="store_true", help="mark where each page begins")
+    output.add_argument("-q", "--quiet", action="store_true", help="only errors on standard error")
+    output.add_argument("-v", "--verbose", action="store_true", help="routes, timings and warnings of all libraries")
+
+    reading = parser.add_argument_group("reading")
+    reading.add_argument(
+        "--mode",
+        choices=("auto", "model", "text"),
+        default="auto",
+        help="auto: trustworthy text layers as they are, other pages through the model (default); "
+        "model: every page from its pixels; text: never load the model",
+    )
+    reading.add_argument("--dpi", type=int, help="resolution of rendered PDF pages (default: that of the scan, or 300)")
+    reading.add_argument("--model", metavar="NAME", help="folder or name of a checkpoint (default: the embedded one)")
+    reading.add_argument("--device", help="cpu, cuda or cuda:N (default: cuda if there is one)")
+    reading.add_argument("--dtype", choices=("float32", "bfloat16"), help="default: float32 on the CPU, else bfloat16")
+    reading.add_argument("--batch", type=int, metavar="N", help="most requests that run at the same time")
+    reading.add_argument("--threads", type=int, metavar="N", help="CPU threads of the engine")
+
+    facts = parser.add_argument_group("facts about a checkpoint whose profile does not state them")
+    facts.add_argument("--prompt", help="what the model is asked")
+    facts.add_argument("--unit", choices=("page", "line"), help="what one request reads")
+    facts.add_argument("--dialect", choices=("markdown", "html", "json", "text"), help="what the model writes")
+    facts.add_argument("--max-output-tokens", type=int, metavar="N", help="length limit of one request")
+    facts.add_argument("--min-pixels", type=int, metavar="N", help="smallest image the model is given")
+    facts.add_argument("--max-pixels", type=int, metavar="N", help="largest image the model is given")
+
+
+def _parse(options: argparse.Namespace) -> int:
+    from ocria.document.api import stream
+    from ocria.document.options import OPTION_NAMES
+    from ocria.document.ranges import parse_ranges
+    from ocria.events import DocumentDone
+    from ocria.progress import Reporter
+
+    if options.pages is not None:
+        parse_ranges(options.pages)
+    kind = options.format or _format_of(options.output)
+    _check_output(options)
+    chosen = {name: getattr(options, name) for name in OPTION_NAMES}
+    chosen["password"] = _password(options)
+    # The bytes of standard input, for a stream that is read to its end would look like a second file name.
+    source = sys.stdin.buffer if options.file == "-" else options.file
+    document = None
+    cancel = _cancel_on_interrupt()
+    with Reporter(quiet=options.quiet, verbose=options.verbose) as reporter:
+        for event in stream(source, cancel=cancel, **chosen):
+            reporter.show(event)
+            if isinstance(event, DocumentDone):
+                document = event.document
+    _write(options, _render(document, kind, options.page_markers))
+    return _EXIT_OF_STATUS[document.status]
+
+
+def _render(document: Document, kind: str, page_markers: bool) -> str:
+    if kind == "json":
+        return document.to_json()
+    if kind == "text":
+        from ocria.document.write.text import to_text
+
+        return to_text(document, page_markers)
+    from ocria.document.write.markdown import to_markdown
+
+    return to_markdown(document, page_markers)
+
+
+def _format_of(output: str) -> str:
+    return {".json": "json", ".txt": "text"}.get(Path(output).suffix.lower(), "md")
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    if options.output == "-":
+        return
+    from ocria.document.write.files import check_writable
+
+    check_writable(options.output)
+    if Path(options.output).exists() and not options.overwrite:
+        raise OutputError("the output exists already", path=options.output, cure="Replace it with --overwrite")
+
+
+def _write(options: argparse.Namespace, content: str) -> None:
+    if options.output != "-":
+        from ocria.document.write.files import write_atomically
+
+        write_atomically(options.output, content)
+        return
+    # UTF-8 whatever the locale says: a document holds any character.
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+
+
+def _password(options: argparse.Namespace) -> str | None:
+    if options.password_file is None:
+        return options.password
+    if options.password is not None:
+        raise UsageError("give either --password or --password-file")
+    try:
+        lines = Path(options.password_file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the password file cannot be read ({error})", path=options.password_file) from error
+    return lines[0] if lines else ""
+
+
+def _cancel_on_interrupt() -> threading.Event:
+    """A flag that the first Ctrl-C sets, so that finished pages are kept; the second one stops at once."""
+    cancel = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if cancel.is_set():
+            raise KeyboardInterrupt
+        cancel.set()
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)
+    return cancel
+
+
+def _models(options: argparse.Namespace) -> int:
+    from ocria.doctor import models_report
+
+    print(models_report())
+    return EXIT_OK
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from ocria.doctor import doctor_report
+
+    print(doctor_report())
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

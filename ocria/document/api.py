@@ -1,0 +1,75 @@
+"""The public functions: parse a document, or watch it being parsed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from threading import Event as Flag
+from typing import Any, BinaryIO
+
+from ocria.document.options import OPTION_NAMES, ParseOptions
+from ocria.document.reader import ReaderLike
+from ocria.document.result import Document
+from ocria.errors import UsageError
+from ocria.events import DocumentDone, Event
+
+Input = str | os.PathLike[str] | bytes | BinaryIO
+
+
+def parse(
+    path: Input,
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    reader: ReaderLike | None = None,
+    cancel: Flag | None = None,
+    **options: Any,
+) -> Document:
+    """Parse a PDF or an image file.
+
+    Args:
+        path: a file's path, its bytes, or a binary stream.
+        on_event: called with every event of the run.
+        reader: a loaded model to use; several documents can share one. By default the model is loaded when
+            the first page needs it.
+        cancel: once set, no further page is begun and the document ends with what was read.
+        options: see `ocria.document.options.ParseOptions`: `pages`, `mode`, `model`, `dpi`, ...
+
+    Raises:
+        OcriaError: the input, the options or the model cannot be used. A page that fails raises nothing: its
+            status says so.
+    """
+    document = None
+    for event in stream(path, reader=reader, cancel=cancel, **options):
+        if on_event is not None:
+            on_event(event)
+        if isinstance(event, DocumentDone):
+            document = event.document
+    assert document is not None, "a run ends with DocumentDone"
+    return document
+
+
+def stream(
+    path: Input, *, reader: ReaderLike | None = None, cancel: Flag | None = None, **options: Any
+) -> Iterator[Event]:
+    """Parse and yield events as they happen; the last one, `DocumentDone`, carries the document.
+
+    Arguments and errors are those of `parse`; faults of the input are raised at the first event.
+    """
+    unknown = options.keys() - set(OPTION_NAMES)
+    if unknown:
+        raise UsageError(f"unknown option {', '.join(sorted(unknown))}", cure=f"Known: {', '.join(OPTION_NAMES)}")
+    chosen = ParseOptions(**options)
+    return _stream(path, chosen, reader, cancel)
+
+
+def _stream(
+    path: Input, options: ParseOptions, reader: ReaderLike | None, cancel: Flag | None
+) -> Iterator[Event]:
+    from ocria.document.assemble import Run
+    from ocria.document.source import open_source
+
+    source = open_source(path, options.password)
+    try:
+        yield from Run(source, options, reader, cancel or Flag()).events()
+    finally:
+        source.close()

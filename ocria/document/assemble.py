@@ -1,0 +1,162 @@
+"""One run over a document: look, route, read and put the pages together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Event as Flag
+
+from ocria.document.layout import lay_out
+from ocria.document.look import PageFacts
+from ocria.document.options import ParseOptions
+from ocria.document.pdf import PdfSource
+from ocria.document.ranges import select_pages
+from ocria.document.read_pages import PageJob, read_pages
+from ocria.document.reader import Reader, ReaderLike
+from ocria.document.result import BLANK, FAILED, OK, Document, Page
+from ocria.document.route import Route, choose_route, text_layer_doubt
+from ocria.document.source import Source
+from ocria.errors import EngineError, UsageError
+from ocria.events import DocumentDone, DocumentStarted, Event, Note, PageDone, PageRouted, PageStarted
+
+# Pages whose lines go to the engine together: enough to fill its batch, few enough to show up soon.
+_PAGES_AT_ONCE = 4
+
+
+@dataclass(slots=True)
+class Run:
+    """One pass over the chosen pages of a source."""
+
+    source: Source
+    options: ParseOptions
+    reader: ReaderLike | None
+    cancel: Flag
+
+    def events(self) -> Iterator[Event]:
+        """Parse all pages. A page that fails keeps its place with the status `failed`."""
+        begun = time.monotonic()
+        source = self.source
+        numbers = select_pages(self.options.pages, source.page_count)
+        document = Document(source.path, source.page_count, source.sha256)
+        yield DocumentStarted(source.path, len(numbers))
+        if source.repaired:
+            yield Note("warning", "the file is damaged and was repaired; parts may be missing", source.path)
+        waiting: list[PageJob] = []
+        for number in numbers:
+            if self.cancel.is_set():
+                break
+            for item in self._begin(number):
+                if isinstance(item, PageJob):
+                    waiting.append(item)
+                else:
+                    yield from self._take(document, item)
+            if len(waiting) >= _PAGES_AT_ONCE:
+                yield from self._read(document, waiting)
+                waiting = []
+        if waiting:
+            yield from self._read(document, waiting)
+        document.pages.sort(key=lambda page: page.index)
+        document.interrupted = len(document.pages) < len(numbers)
+        level_headings(document)
+        document.seconds = time.monotonic() - begun
+        yield DocumentDone(source.path, document.status, document.seconds, document)
+
+    def _begin(self, number: int) -> Iterator[Event | Page | PageJob]:
+        """Look at a page and route it; ends with the page, or with a job for the model."""
+        begun = time.monotonic()
+        path = self.source.path
+        yield PageStarted(path, number)
+        facts, route = None, Route("text", "not looked at")
+        try:
+            source_page = self.source.page(number)
+            facts = source_page.look()
+            for warning in facts.warnings:
+                yield Note("debug", f"MuPDF: {warning}", path, number)
+            route = choose_route(facts, self.options.mode)
+            yield PageRouted(path, number, route.kind, route.reason)
+            page = _empty_page(number, facts, route)
+            if route.kind == "model":
+                yield PageJob(source_page, page, self.options.dpi, begun)
+                return
+            if route.kind == "blank":
+                _blank(page, facts)
+            else:
+                yield from self._text(page, facts)
+        except Exception as error:  # whatever a damaged page does, the others must not suffer
+            page = failed_page(number, facts, route, error)
+        if page.error is not None:
+            yield Note("warning", page.error, path, number)
+        page.seconds = time.monotonic() - begun
+        yield page
+
+    def _text(self, page: Page, facts: PageFacts) -> Iterator[Event]:
+        """Take the text layer."""
+        if facts.letters == 0 and facts.hidden_letters == 0:
+            page.status = FAILED
+            page.error = "the page has print but no text layer, and mode text does not read pixels"
+            return
+        doubt = text_layer_doubt(facts)
+        if doubt is not None:
+            yield Note("warning", f"the text layer may be wrong: {doubt}", self.source.path, page.index)
+        assert isinstance(self.source, PdfSource), "only PDF pages have a text layer"
+        layout = lay_out(self.source.pdf, page.index - 1)
+        page.blocks, page.rotation = layout.blocks, layout.turned
+        if not any(block.text for block in page.blocks):
+            page.status = FAILED
+            page.error = "the layout analysis lost the text of the page"
+
+    def _read(self, document: Document, jobs: list[PageJob]) -> Iterator[Event]:
+        """Read the pixels of some pages in one batch."""
+        if self.reader is None:
+            self.reader = Reader(self.options)
+        document.model = self.reader.model
+        for item in read_pages(self.source.path, jobs, self.reader):
+            yield from self._take(document, item)
+
+    def _take(self, document: Document, item: Event | Page) -> Iterator[Event]:
+        """Pass an event on; a finished page joins the document first."""
+        if isinstance(item, Event):
+            yield item
+            return
+        document.pages.append(item)
+        yield PageDone(
+            self.source.path, item.index, item.status, item.route, item.seconds, item.tokens_out, item.markdown
+        )
+
+
+def failed_page(number: int, facts: PageFacts | None, route: Route, error: Exception) -> Page:
+    """The page that stands for one that raised. Faults of the engine or of the options end the run."""
+    if isinstance(error, (EngineError, UsageError)):
+        raise error
+    page = _empty_page(number, facts, route)
+    page.status = FAILED
+    page.error = f"{type(error).__name__}: {error}"
+    return page
+
+
+def level_headings(document: Document) -> None:
+    """Give headings of one font size the same level all over the document."""
+    headings = [b for b in document.blocks if b.type in ("title", "heading") and b.font_size]
+    sizes = sorted({round(b.font_size) for b in headings}, reverse=True)[:6]
+    for block in headings:
+        size = round(block.font_size)
+        level = sizes.index(size) + 1 if size in sizes else 6
+        block.markdown = f"{'#' * level} {block.markdown.lstrip('#').lstrip()}"
+
+
+def _empty_page(number: int, facts: PageFacts | None, route: Route) -> Page:
+    width, height = (facts.width, facts.height) if facts else (0.0, 0.0)
+    return Page(
+        number, OK, round(width, 2), round(height, 2), rotation=0, route=route.kind, reason=route.reason
+    )
+
+
+def _blank(page: Page, facts: PageFacts) -> None:
+    """A page without print is blank, unless it is so because its content could not be drawn."""
+    broken = [w for w in facts.warnings if "syntax error" in w or "cannot find" in w or "cannot load" in w]
+    if broken and not facts.letters:
+        page.status = FAILED
+        page.error = f"the page's content is damaged ({broken[0]})"
+    else:
+        page.status = BLANK

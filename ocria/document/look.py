@@ -1,0 +1,136 @@
+"""Look at a page before it is read: its size, its ink, and its text layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pymupdf
+from PIL import Image
+
+from ocria.document.ink import ink_mask, is_blank
+from ocria.document.mupdf import take_warnings
+from ocria.document.trust import distrust
+
+LOOK_DPI = 72
+_INVISIBLE = 3  # PDF text render mode
+
+
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """What is known of a page without reading it."""
+
+    width: float
+    """Points, as displayed."""
+    height: float
+    blank: bool
+    """No print in the pixels."""
+    letters: int = 0
+    """Visible characters of the text layer."""
+    hidden_letters: int = 0
+    """Characters of the text layer that do not show: invisible, transparent or under an image."""
+    ink_in_text: float = 0.0
+    """Share of the ink that lies in the boxes of visible characters."""
+    image_cover: float = 0.0
+    """Share of the page under images."""
+    distrust: str | None = None
+    """Why the characters cannot be believed."""
+    warnings: list[str] = field(default_factory=list)
+    """What the PDF engine complained about."""
+
+
+def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFacts:
+    """Facts of a PDF page.
+
+    Args:
+        page: the page.
+        gray: uint8 [H, W], the displayed page rendered at `dpi`.
+    """
+    visible, hidden, boxes = _text_layer(page)
+    letters = sum(not c.isspace() for c in visible)
+    # On a huge page the print is too small to show in the few pixels it gets.
+    too_coarse = dpi < LOOK_DPI / 2
+    mask = ink_mask(gray)
+    return PageFacts(
+        width=page.rect.width,
+        height=page.rect.height,
+        blank=is_blank(gray) and not (too_coarse and letters),
+        letters=letters,
+        hidden_letters=sum(not c.isspace() for c in hidden),
+        ink_in_text=1.0 if too_coarse else _share_inside(mask, boxes, dpi / 72),
+        image_cover=_cover(page),
+        distrust=distrust(visible),
+        warnings=take_warnings(),
+    )
+
+
+def look_at_pixels(image: Image.Image, dpi: float) -> PageFacts:
+    """Facts of an image file's page, `image` being at `dpi`."""
+    scale = LOOK_DPI / dpi
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    gray = np.asarray(image.convert("L").resize(size, Image.Resampling.BOX) if scale < 1 else image.convert("L"))
+    return PageFacts(
+        width=image.width * scale, height=image.height * scale, blank=is_blank(gray), image_cover=1.0
+    )
+
+
+def _text_layer(page: pymupdf.Page) -> tuple[str, str, list[pymupdf.Rect]]:
+    """Visible characters, hidden characters, and the boxes of the visible runs on the displayed page."""
+    covered_from = _last_full_image(page)
+    visible: list[str] = []
+    hidden: list[str] = []
+    boxes: list[pymupdf.Rect] = []
+    for span in page.get_texttrace():
+        text = "".join(chr(character[0]) for character in span["chars"])
+        shows = span["type"] != _INVISIBLE and span["opacity"] > 0 and span["seqno"] > covered_from
+        (visible if shows else hidden).append(text)
+        if shows:
+            boxes.append(pymupdf.Rect(span["bbox"]) * page.rotation_matrix)
+    return "\n".join(_joined(visible)), "\n".join(_joined(hidden)), boxes
+
+
+def _joined(runs: Iterable[str]) -> list[str]:
+    """Runs as lines, single letters put together: some producers place every letter alone."""
+    lines: list[str] = []
+    single = False
+    for run in runs:
+        if single and len(run) == 1:
+            lines[-1] += run
+        else:
+            lines.append(run)
+        single = len(run) == 1
+    return lines
+
+
+def _last_full_image(page: pymupdf.Page) -> int:
+    """Sequence number of the last image that fills the page and so hides what was drawn before, or -1."""
+    last = -1
+    area = abs(page.rect)
+    for number, (kind, box) in enumerate(page.get_bboxlog()):
+        if kind == "fill-image" and abs(pymupdf.Rect(box) * page.rotation_matrix & page.rect) > 0.9 * area:
+            last = number
+    return last
+
+
+def _cover(page: pymupdf.Page) -> float:
+    """Share of the page's area under images, counted on a coarse grid so that overlaps count once."""
+    grid = np.zeros((100, 100), dtype=bool)
+    for image in page.get_image_info():
+        box = pymupdf.Rect(image["bbox"]) * page.rotation_matrix & page.rect
+        if not box.is_empty:
+            x0, x1 = (int(100 * (x - page.rect.x0) / page.rect.width) for x in (box.x0, box.x1))
+            y0, y1 = (int(100 * (y - page.rect.y0) / page.rect.height) for y in (box.y0, box.y1))
+            grid[y0 : y1 + 1, x0 : x1 + 1] = True
+    return float(grid.mean())
+
+
+def _share_inside(mask: np.ndarray, boxes: list[pymupdf.Rect], scale: float) -> float:
+    total = int(mask.sum())
+    if total == 0:
+        return 0.0
+    inside = np.zeros_like(mask)
+    for box in boxes:
+        x0, y0, x1, y1 = (round(v * scale) for v in box)
+        inside[max(0, y0 - 1) : y1 + 1, max(0, x0 - 1) : x1 + 1] = True
+    return float((mask & inside).sum() / total)

@@ -1,0 +1,112 @@
+"""PDF files as a source of pages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymupdf
+
+from ocria.document.look import LOOK_DPI, PageFacts, look_at_pdf_page
+from ocria.document.mupdf import serial, take_warnings
+from ocria.errors import EncryptedError, InputError
+
+_DEFAULT_DPI = 300
+_SCAN_DPI = (150, 400)
+_MOST_PIXELS = 40_000_000
+_LONGEST_SIDE = 20_000
+
+
+class PdfSource:
+    """An open PDF.
+
+    Raises:
+        InputError: no page can be read.
+        EncryptedError: the password is missing or wrong.
+    """
+
+    @serial
+    def __init__(self, path: str, content: bytes, sha256: str, password: str | None = None):
+        self.path = path
+        self.sha256 = sha256
+        take_warnings()
+        try:
+            self.pdf = pymupdf.open(stream=content, filetype="pdf")
+        except (RuntimeError, ValueError) as error:
+            raise InputError(f"not a readable PDF ({error})", path=path) from error
+        self._unlock(password)
+        self.page_count = self._count()
+        self.repaired = self.pdf.is_repaired
+
+    def page(self, number: int) -> PdfPage:
+        return PdfPage(self, number)
+
+    @serial
+    def close(self) -> None:
+        self.pdf.close()
+
+    def _unlock(self, password: str | None) -> None:
+        if not self.pdf.needs_pass:
+            return
+        if password is None:
+            raise EncryptedError(
+                "the PDF is encrypted", path=self.path, cure="Give its password with --password"
+            )
+        if not self.pdf.authenticate(password):
+            raise EncryptedError("the password is wrong", path=self.path)
+
+    def _count(self) -> int:
+        try:
+            count = self.pdf.page_count
+        except (RuntimeError, ValueError) as error:
+            raise InputError(f"the page tree is corrupt ({error})", path=self.path) from error
+        if count < 1:
+            why = "; ".join(take_warnings()[:2])
+            raise InputError(f"no page can be read{f' ({why})' if why else ''}", path=self.path)
+        return count
+
+
+class PdfPage:
+    """One page of a PDF."""
+
+    def __init__(self, source: PdfSource, number: int):
+        self.source = source
+        self.number = number
+
+    @serial
+    def look(self) -> PageFacts:
+        take_warnings()
+        page = self.source.pdf.load_page(self.number - 1)
+        gray, dpi = _pixels(page, LOOK_DPI, gray=True)
+        return look_at_pdf_page(page, gray[..., 0], dpi)
+
+    @serial
+    def render(self, dpi: int | None) -> np.ndarray:
+        page = self.source.pdf.load_page(self.number - 1)
+        return _pixels(page, dpi or _scan_dpi(page), gray=False)[0]
+
+
+def _pixels(page: pymupdf.Page, dpi: float, gray: bool) -> tuple[np.ndarray, float]:
+    """The displayed page as uint8 [H, W, C], and the resolution it was rendered at.
+
+    Huge pages are rendered more coarsely instead of failing.
+    """
+    width, height = page.rect.width / 72, page.rect.height / 72
+    dpi = min(dpi, (_MOST_PIXELS / (width * height)) ** 0.5, _LONGEST_SIDE / max(width, height))
+    space = pymupdf.csGRAY if gray else pymupdf.csRGB
+    pixmap = page.get_pixmap(matrix=pymupdf.Matrix(dpi / 72, dpi / 72), colorspace=space, alpha=False)
+    pixels = np.frombuffer(pixmap.samples_mv, dtype=np.uint8)
+    return pixels.reshape(pixmap.height, pixmap.stride)[:, : pixmap.width * pixmap.n].reshape(
+        pixmap.height, pixmap.width, pixmap.n
+    ).copy(), dpi  # fmt: skip
+
+
+def _scan_dpi(page: pymupdf.Page) -> float:
+    """The resolution of the image that fills most of the page, within sensible bounds, or the default."""
+    best, found = 0.0, float(_DEFAULT_DPI)
+    for image in page.get_image_info():
+        box = pymupdf.Rect(image["bbox"]) * page.rotation_matrix
+        cover = abs(box & page.rect) / abs(page.rect)
+        if cover > max(best, 0.5) and box.width > 0 and box.height > 0:
+            # A turned image has its sides exchanged on the page: areas compare either way.
+            density = (image["width"] * image["height"] / abs(box)) ** 0.5
+            best, found = cover, density * 72
+    return min(max(found, _SCAN_DPI[0]), _SCAN_DPI[1])

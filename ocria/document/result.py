@@ -1,0 +1,131 @@
+"""What a parsed document is: pages of blocks, with status and statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ocria.events import Box
+
+OK = "ok"
+BLANK = "blank"
+FAILED = "failed"
+TRUNCATED = "truncated"
+DEGENERATE = "degenerate"
+TIMEOUT = "timeout"
+STATUSES = (OK, BLANK, FAILED, TRUNCATED, DEGENERATE, TIMEOUT)
+
+BLOCK_TYPES = (
+    "title", "heading", "text", "list-item", "code", "table", "picture", "formula", "caption", "footnote",
+    "header", "footer", "page",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Block:
+    """One block of a page, such as a paragraph or a table."""
+
+    type: str
+    """One of `BLOCK_TYPES`; `page` is the whole output of a page model."""
+    box: Box
+    """`(x0, y0, x1, y1)` in points of the displayed page, origin top left."""
+    text: str
+    """Plain text; rows of a table are lines, its cells are parted by tabs."""
+    markdown: str
+    order: int
+    """Place in the reading order of the page, from 0."""
+    confidence: float | None = None
+    """Mean confidence in [0, 1] of the lines read by the model; None for a text layer."""
+    font_size: float | None = None
+    """Points; of headings, to find their level across the document."""
+
+
+@dataclass(slots=True)
+class Page:
+    """One page with its blocks in reading order."""
+
+    index: int
+    """1-based physical number."""
+    status: str
+    width: float
+    """Points, as displayed."""
+    height: float
+    rotation: int
+    """Degrees clockwise by which the displayed page was turned to read it upright, beyond its own entry."""
+    route: str
+    """`blank`, `text` or `model`."""
+    reason: str
+    """Why this route was taken."""
+    blocks: list[Block] = field(default_factory=list)
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+    confidence: float | None = None
+    error: str | None = None
+    """What went wrong where `status` is not `ok` or `blank`."""
+
+    @property
+    def markdown(self) -> str:
+        return "\n\n".join(block.markdown for block in self.blocks if block.markdown)
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(block.text for block in self.blocks if block.text)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """Which checkpoint read the pixels."""
+
+    name: str
+    sha256: str
+    """Of the weights."""
+
+
+@dataclass(slots=True)
+class Document:
+    """A parsed document."""
+
+    path: str
+    page_count: int
+    """Pages of the file; `pages` holds those that were read."""
+    sha256: str
+    """Of the file's bytes."""
+    pages: list[Page] = field(default_factory=list)
+    model: ModelInfo | None = None
+    """None when no page was read from its pixels."""
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def status(self) -> str:
+        """`ok`, `partial` (some pages did not come out whole), `failed` (none did) or `interrupted`."""
+        if self.interrupted:
+            return "interrupted"
+        bad = sum(page.status not in (OK, BLANK) for page in self.pages)
+        lost = sum(page.status in (FAILED, TIMEOUT) for page in self.pages)
+        if self.pages and lost == len(self.pages):
+            return "failed"
+        return "partial" if bad else "ok"
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks of all pages in reading order."""
+        return [block for page in self.pages for block in page.blocks]
+
+    @property
+    def markdown(self) -> str:
+        from ocria.document.write.markdown import to_markdown
+
+        return to_markdown(self)
+
+    @property
+    def text(self) -> str:
+        from ocria.document.write.text import to_text
+
+        return to_text(self)
+
+    def to_json(self) -> str:
+        """The JSON form, described by `ocria/document/write/schema.json`."""
+        from ocria.document.write.json import to_json
+
+        return to_json(self)

@@ -1,0 +1,82 @@
+"""Open a file, bytes or a stream as a source of pages. File faults become typed errors here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import numpy as np
+
+from ocria.document.look import PageFacts
+from ocria.errors import InputError
+
+STDIN_NAME = "<stdin>"
+
+
+class SourcePage(Protocol):
+    """A page to look at and to render."""
+
+    number: int
+
+    def look(self) -> PageFacts:
+        """Size, ink and text layer of the page."""
+
+    def render(self, dpi: int | None) -> np.ndarray:
+        """The displayed page as uint8 [H, W, 3]; None renders at the resolution that suits the page."""
+
+
+class Source(Protocol):
+    """An open document."""
+
+    path: str
+    sha256: str
+    page_count: int
+    repaired: bool
+
+    def page(self, number: int) -> SourcePage:
+        """The page with this 1-based number."""
+
+    def close(self) -> None: ...
+
+
+def open_source(data: str | os.PathLike[str] | bytes | BinaryIO, password: str | None = None) -> Source:
+    """Open a PDF or an image file.
+
+    Args:
+        data: a path, the bytes of a file, or a binary stream.
+        password: for an encrypted PDF.
+
+    Raises:
+        InputError: missing, unreadable, corrupt or unsupported.
+        EncryptedError: a password is needed, or another one.
+    """
+    path, content = _read(data)
+    if not content:
+        raise InputError("the file is empty", path=path)
+    sha256 = hashlib.sha256(content).hexdigest()
+    # The PDF header may stand behind some leading rubbish, as readers have always allowed.
+    if b"%PDF-" in content[:1024]:
+        from ocria.document.pdf import PdfSource
+
+        return PdfSource(path, content, sha256, password)
+    from ocria.document.image import ImageSource
+
+    return ImageSource(path, content, sha256)
+
+
+def _read(data: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return "<bytes>", bytes(data)
+    if hasattr(data, "read"):
+        return str(getattr(data, "name", STDIN_NAME)), data.read()
+    path = Path(data)
+    try:
+        return str(path), path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("no such file", path=path) from None
+    except IsADirectoryError:
+        raise InputError("this is a folder, not a file", path=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
