@@ -1,0 +1,192 @@
+"""Loading a checkpoint: every tensor of the file is used exactly once, or the load fails and says why."""
+
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ocria.errors import CheckpointError, ConfigError, EngineError
+from ocria.model.config import ModelConfig
+from ocria.model.hub import Source, find_model
+from ocria.model.image import ImageConfig
+from ocria.model.network import Qwen35
+from ocria.model.profiles import Profile, find_profile
+from ocria.model.tokens import Tokenizer
+from ocria.model.weights import DTYPES, TensorInfo, list_tensors, names, read_tensors
+
+EMBEDDING = "model.language_model.embed_tokens.weight"
+HEAD = "lm_head.weight"
+
+_FP32 = re.compile(r".*\.linear_attn\.(A_log|norm\.weight)")
+"""Published checkpoints keep these in fp32 in any precision, and so do we."""
+_IGNORED = re.compile(r"mtp\..*")
+"""The multi-token prediction block: a drafter, not part of the model's answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What became of the tensors of the file."""
+
+    tensors: int
+    parameters: int
+    dtype: torch.dtype
+    ignored: tuple[str, ...]
+    """Names left out by rule."""
+    renamed: bool
+    """The file is a text-only re-save, whose names lack `language_model`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A network with what belongs to it."""
+
+    network: Qwen35
+    tokenizer: Tokenizer
+    config: ModelConfig
+    profile: Profile
+    image: ImageConfig | None
+    """None for a text-only checkpoint."""
+    source: Source
+    report: LoadReport
+
+    def with_profile(self, profile: Profile) -> "LoadedModel":
+        """The same model asked in another way; the profile's pixel limits apply to the images."""
+        image = self.image and self.image.with_limits(profile.min_pixels, profile.max_pixels)
+        return replace(self, profile=profile, image=image)
+
+
+def load_model(
+    model: str | os.PathLike[str],
+    *,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device = "cpu",
+) -> LoadedModel:
+    """A checkpoint from a folder or by its hub name, ready to run.
+
+    `dtype`: of the weights; None keeps the one of the file. `A_log` and the gated norm are fp32 in any case.
+    Raises ModelNotFoundError, ConfigError, CheckpointError with the names of the tensors at fault, and
+    EngineError when the device does not exist.
+    """
+    _check_device(torch.device(device))
+    source = find_model(model)
+    folder = source.folder
+    config = ModelConfig.from_file(folder / "config.json")
+    tokenizer = Tokenizer(folder)
+    if len(tokenizer) > config.text.vocab_size:
+        message = f"{len(tokenizer)} tokens, and the model knows {config.text.vocab_size}"
+        raise ConfigError(message, path=folder / "tokenizer.json")
+    image = _image_config(folder, config)
+    profile = find_profile(folder, source.name)
+    network, report = load_network(folder, config, dtype=dtype, device=device)
+    loaded = LoadedModel(network, tokenizer, config, profile, image, source, report)
+    return loaded.with_profile(profile)
+
+
+def load_network(
+    folder: Path,
+    config: ModelConfig,
+    *,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device = "cpu",
+) -> tuple[Qwen35, LoadReport]:
+    """The network filled from the folder's safetensors, in inference mode. Peak memory is one copy of the weights
+    and one tensor. Raises CheckpointError."""
+    with torch.device("meta"):
+        network = Qwen35(config)
+    wanted = dict(network.named_parameters())
+    found = list_tensors(folder)
+    ignored = tuple(sorted(name for name in found if _IGNORED.fullmatch(name)))
+    by_target = {_target(name, config): info for name, info in found.items() if name not in ignored}
+    head = by_target.pop(HEAD, None) if config.tie_word_embeddings else None
+    _check(folder, wanted, by_target)
+    if head is not None:
+        _check_tied(head, by_target[EMBEDDING])
+
+    dtype = dtype or DTYPES[by_target[EMBEDDING].dtype]
+    targets = {info.name: target for target, info in by_target.items()}
+    for info, tensor in read_tensors(list(by_target.values())):
+        target = targets[info.name]
+        own = torch.float32 if _FP32.fullmatch(target) else dtype
+        _assign(network, target, tensor.to(device=device, dtype=own, copy=True))
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    renamed = any(name != target for name, target in targets.items())
+    report = LoadReport(len(by_target), parameters, dtype, ignored, renamed)
+    return network.eval(), report
+
+
+def _target(name: str, config: ModelConfig) -> str:
+    """The network's name of a tensor. Text-only re-saves call `model.X` what is `model.language_model.X`."""
+    text_only = config.vision is None and not name.startswith(("model.language_model.", "model.visual."))
+    return re.sub(r"^model\.", "model.language_model.", name) if text_only else name
+
+
+def _check(folder: Path, wanted: dict[str, nn.Parameter], found: dict[str, TensorInfo]) -> None:
+    """Raise CheckpointError with the names of all tensors that are missing, unexpected or not as they must be."""
+    faults = []
+    missing = sorted(wanted.keys() - found.keys())
+    unexpected = sorted(found[name].name for name in found.keys() - wanted.keys())
+    common = sorted(wanted.keys() & found.keys())
+    misshapen = [
+        f"{found[name].name} {list(found[name].shape)} instead of {list(wanted[name].shape)}"
+        for name in common
+        if found[name].shape != tuple(wanted[name].shape)
+    ]
+    odd = [f"{found[name].name} {found[name].dtype}" for name in common if found[name].dtype not in DTYPES]
+    if missing:
+        faults.append(f"missing: {names(missing)}")
+    if unexpected:
+        faults.append(f"unexpected: {names(unexpected)}")
+    if misshapen:
+        faults.append(f"of another shape: {names(misshapen)}")
+    if odd:
+        faults.append(f"not {', '.join(DTYPES)}: {names(odd)}")
+    if not faults:
+        return
+    files = sorted({info.file.name for info in found.values()})
+    path = folder / files[0] if len(files) == 1 else folder
+    raise CheckpointError("tensors " + "; ".join(faults), path=path, cure="Does config.json belong to these weights?")
+
+
+def _check_tied(head: TensorInfo, embedding: TensorInfo) -> None:
+    """A tied checkpoint may carry its head all the same, if it is the embedding."""
+    (_, ours), (_, theirs) = (next(read_tensors([info])) for info in (head, embedding))
+    if not torch.equal(ours, theirs):
+        raise CheckpointError(
+            f"{head.name} differs from {embedding.name}, and config.json says that they are tied",
+            path=head.file,
+            cure="Set tie_word_embeddings to false in config.json if the head is meant to be used.",
+        )
+
+
+def _assign(network: nn.Module, name: str, tensor: torch.Tensor) -> None:
+    module, _, leaf = name.rpartition(".")
+    setattr(network.get_submodule(module), leaf, nn.Parameter(tensor, requires_grad=False))
+
+
+def _image_config(folder: Path, config: ModelConfig) -> ImageConfig | None:
+    """The image preprocessing, which must cut patches of the size that the vision encoder takes."""
+    if config.vision is None:
+        return None
+    path = folder / "preprocessor_config.json"
+    if not path.is_file() and (folder / "processor_config.json").is_file():
+        path = folder / "processor_config.json"
+    image = ImageConfig.from_file(path)
+    vision = config.vision
+    pairs = {
+        "patch_size": (image.patch_size, vision.patch_size),
+        "merge_size": (image.merge_size, vision.spatial_merge_size),
+        "temporal_patch_size": (image.temporal_patch_size, vision.temporal_patch_size),
+        "channels": (image.channels, vision.in_channels),
+    }
+    for name, (here, there) in pairs.items():
+        if here != there:
+            raise ConfigError(f"{name} is {here}, and {there} in config.json", path=path)
+    return image
+
+
+def _check_device(device: torch.device) -> None:
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise EngineError("there is no usable CUDA device", cure="Use the device cpu, or a CUDA build of torch.")
