@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RASTER_DPI = 200
+MIN_WORDS = 100  # of a born-digital page: with a handful of words F1 is a lottery
 # Its text layer is the page with every letter shifted by one: no truth at all.
 _FALSE_TEXT_LAYER = "olmocr/gnarly/dolma-page-1.pdf"
 
@@ -75,7 +76,8 @@ def load_items(
 ) -> list[Item]:
     """The items of the groups asked for, in manifest order, at most `limit` of each group.
 
-    Of each born-digital PDF the first `pdf_pages` pages are taken; their truth is the text layer.
+    Of each born-digital PDF the first `pdf_pages` pages are taken where they have MIN_WORDS words; their
+    truth is the text layer.
     """
     items: list[Item] = []
     for line in (folder / "manifest.jsonl").read_text(encoding="utf-8").splitlines():
@@ -125,7 +127,7 @@ def _pdf_items(path: Path, name: str, pages: int) -> list[Item]:
     return [
         Item("born", f"{name}#{number}", path, text, page=number)
         for number, text in enumerate(texts, start=1)
-        if len(text.split()) >= 5  # fewer words make F1 a lottery
+        if len(text.split()) >= MIN_WORDS
     ]
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-PAGE, LINE = 3, 13  # page segmentation modes: whole page, raw line
+PAGE, LINE, RAW_LINE = 3, 7, 13  # page segmentation modes
 
 
 def cache_folder() -> Path:
@@ -53,7 +53,7 @@ class Tesseract:
         return (run.stdout or run.stderr).split()[1]
 
     def read(self, image: Path, psm: int) -> PeerText:
-        """Read one image file; `psm` is PAGE or LINE."""
+        """Read one image file; `psm` is one of the modes above."""
         digest = hashlib.sha256(image.read_bytes())
         digest.update(f"{self.version} {psm} eng".encode())
         kept = self._cache and self._cache / f"{digest.hexdigest()[:32]}.json"
@@ -68,7 +68,7 @@ class Tesseract:
         return result
 
     def read_crops(self, crops: list, dpi: int) -> list[str]:
-        """Read uint8 [h, w] line crops as raw lines in one process; one text each, in order."""
+        """Read uint8 [h, w] line crops in one process; one text each, in order."""
         from PIL import Image
 
         if not crops:
@@ -80,10 +80,10 @@ class Tesseract:
                 Image.fromarray(crop).save(files[-1], dpi=(dpi, dpi))
             names = Path(folder, "names.txt")
             names.write_text("\n".join(files), encoding="utf-8")
-            texts = self._run(names, LINE).split("\f")  # Tesseract ends each image with a form feed
-        if len(texts) != len(crops) + 1:
-            raise PeerError(f"tesseract gave {len(texts) - 1} texts for {len(crops)} line images")
-        return [text.strip() for text in texts[:-1]]
+            texts = self._run(names, LINE).split("\f")  # a form feed parts the images
+        if len(texts) != len(crops):
+            raise PeerError(f"tesseract gave {len(texts)} texts for {len(crops)} line images")
+        return [text.strip() for text in texts]
 
     def _run(self, image: Path, psm: int) -> str:
         command = ["tesseract", str(image), "stdout", "--psm", str(psm), "-l", "eng"]

@@ -27,7 +27,7 @@ def test_scan_is_the_page_of_its_text(make):
         assert shipped.mode == "1"
         assert round(shipped.info["dpi"][0]) == 300
         differing = np.mean(made != np.asarray(shipped))
-    # Another release of the renderer may move the edges of glyphs, never a tenth of the ink (8 % of the page).
+    # Another release of the renderer may move the edges of glyphs, never a tenth of the ink (8 %).
     assert differing < 0.008
 
 

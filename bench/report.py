@@ -1,0 +1,159 @@
+"""Tables of the accuracy bench: scores by group, worst places with truth beside output, confusions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from statistics import fmean, median
+
+from rapidfuzz.distance import Levenshtein
+from samples import GROUPS
+from scoring import Score, confusions, normalise, score, total_cer, total_wer
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one reader made of one item. `seconds` is wall time; of lines read in batches an even share."""
+
+    group: str
+    name: str
+    truth: str
+    output: str
+    seconds: float
+
+    @property
+    def lower(self) -> bool:
+        return GROUPS[self.group].lower
+
+    @property
+    def score(self) -> Score:
+        return score(self.truth, self.output, lower=self.lower)
+
+
+def summary(readings: list[Reading]) -> dict[str, float]:
+    """Totals and medians of the readings of one group; all rates in 0..1."""
+    scores = [reading.score for reading in readings]
+    return {
+        "items": len(scores),
+        "cer": total_cer(scores),
+        "cer_median": median(s.cer for s in scores),
+        "wer": total_wer(scores),
+        "f1": fmean(s.f1 for s in scores),
+        "f1_median": median(s.f1 for s in scores),
+        "seconds_mean": fmean(reading.seconds for reading in readings),
+        "seconds_median": median(reading.seconds for reading in readings),
+    }
+
+
+def group_table(groups: dict[str, dict[str, dict[str, float]]], readers: list[str]) -> list[str]:
+    """One line a group and reader; the median is that of the group's measure.
+
+    Of a group scored by words CER and WER are left out: its truth has no order.
+    """
+    rates = " ".join(f"{name:>7}" for name in ("CER", "median", "WER"))
+    head = f"{'group':<44} {'reader':<16} {'items':>5} {rates} {'F1':>6} {'s/item':>7}"
+    lines = [head, "-" * len(head)]
+    for group, by_reader in groups.items():
+        title = GROUPS[group].title
+        for reader in readers:
+            row = by_reader[reader]
+            if GROUPS[group].measure == "cer":
+                rates = f"{row['cer']:>7.2%} {row['cer_median']:>7.2%} {row['wer']:>7.2%} {row['f1']:>6.3f}"
+            else:
+                rates = f"{'':>7} {row['f1_median']:>7.3f} {'':>7} {row['f1']:>6.3f}"
+            lines.append(f"{title:<44} {reader:<16} {row['items']:>5} {rates} {row['seconds_mean']:>7.2f}")
+            title = ""
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of an item, about one line long, with what was read there."""
+
+    name: str
+    edits: int
+    truth: str
+    output: str
+
+
+def places(reading: Reading, width: int = 80) -> list[Place]:
+    """Cut a reading into stretches of about `width` characters of truth and align the output to them."""
+    truth = normalise(reading.truth, lower=reading.lower)
+    output = normalise(reading.output, lower=reading.lower)
+    # The output position that each truth position is aligned with.
+    aligned = [0] * len(truth) + [len(output)]
+    for op in Levenshtein.opcodes(truth, output):
+        for step in range(op.src_end - op.src_start):
+            aligned[op.src_start + step] = min(op.dest_start + step, op.dest_end)
+    # What was inserted before a cut belongs to the stretch that ends there, and so do its edits.
+    edited = [max(0, op.src_pos - (op.tag == "insert")) for op in Levenshtein.editops(truth, output)]
+    cuts = [0, *_cuts(truth, width)]
+    aligned[0] = 0
+    return [
+        Place(
+            reading.name,
+            sum(start <= place < end or start == end for place in edited),
+            truth[start:end].strip(),
+            output[aligned[start] : aligned[end]].strip(),
+        )
+        for start, end in pairwise(cuts)
+    ]
+
+
+def _cuts(truth: str, width: int) -> list[int]:
+    """Ends of the stretches: after the last space within `width`, or at `width` where there is none."""
+    cuts, start = [], 0
+    while len(truth) - start > width:
+        space = truth.rfind(" ", start, start + width)
+        start = space + 1 if space > start else start + width
+        cuts.append(start)
+    return [*cuts, len(truth)]
+
+
+def worst_places(readings: list[Reading], count: int) -> list[Place]:
+    """The `count` places with the most edits; a line item is one place however long it is."""
+    found: list[Place] = []
+    for reading in readings:
+        if GROUPS[reading.group].unit == "line":
+            truth, output = normalise(reading.truth), normalise(reading.output)
+            found.append(Place(reading.name, reading.score.char_edits, truth, output))
+        elif GROUPS[reading.group].measure == "cer":
+            found += places(reading)
+    found = [place for place in found if place.edits]
+    return sorted(found, key=lambda place: -place.edits)[:count]
+
+
+def worst_words(readings: list[Reading], count: int) -> list[tuple[str, float, list[str], list[str]]]:
+    """Of the items scored by words the `count` worst: name, F1, words missed and words made up."""
+    rows = []
+    for reading in readings:
+        if GROUPS[reading.group].measure == "f1":
+            truth = Counter(normalise(reading.truth, lower=reading.lower).split())
+            output = Counter(normalise(reading.output, lower=reading.lower).split())
+            missed, made_up = list((truth - output).elements()), list((output - truth).elements())
+            rows.append((reading.name, reading.score.f1, missed, made_up))
+    return sorted(rows, key=lambda row: row[1])[:count]
+
+
+def confusion_counts(readings: list[Reading]) -> Counter[tuple[str, str]]:
+    """Confusions over the items whose truth has an order."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for reading in readings:
+        if GROUPS[reading.group].measure == "cer":
+            counts += confusions(normalise(reading.truth), normalise(reading.output))
+    return counts
+
+
+def confusion_table(counts: Counter[tuple[str, str]], rows: int = 12) -> list[str]:
+    """Most frequent substitutions, deletions and insertions side by side, with totals."""
+    kinds = {
+        "read as": [(f"{a!r} → {b!r}", n) for (a, b), n in counts.most_common() if a and b],
+        "missed": [(repr(a), n) for (a, b), n in counts.most_common() if not b],
+        "made up": [(repr(b), n) for (a, b), n in counts.most_common() if not a],
+    }
+    columns = [
+        [f"{kind} ({sum(n for _, n in found)})", *(f"{n:>5} {what}" for what, n in found[:rows])]
+        for kind, found in kinds.items()
+    ]
+    return ["".join(f"{cell:<30}" for cell in row).rstrip() for row in zip_longest(*columns, fillvalue="")]
