@@ -1,8 +1,9 @@
 """The network against transformers' Qwen3.5, in fp32, on checkpoints that transformers drew and saved.
 
-Tolerance: both sides compute in fp32 but in different orders (chunk sizes, fused products), so results agree to
-some units in the last place, amplified by depth: 1e-4 of the largest value is a hundred times what was seen and
-far below what any wrong constant causes.
+Tolerance: both sides compute in fp32 but in different orders (chunk sizes, fused products). A row whose gated norm
+meets a small vector amplifies that rounding, so single logits scatter more than the rest. Over 75 draws a shape
+the relative RMS error had a median of 2e-6 and reached 3e-5, the largest error 2e-4 of the largest logit. The
+bounds below lie above that and far under what a wrong constant causes.
 """
 
 import pytest
@@ -21,7 +22,8 @@ from references import (
 
 from ocria.model.checkpoint import load_model
 
-RELATIVE = 1e-4
+RMS_ERROR = 1e-4
+LARGEST_ERROR = 1e-3
 STEPS = 40
 
 PROMPTS = {
@@ -55,8 +57,10 @@ def prompts(name, network):
 def assert_close(ours, theirs):
     assert ours.shape == theirs.shape
     assert ours.isfinite().all()
-    difference = (ours - theirs).abs().max() / theirs.abs().max()
-    assert difference < RELATIVE, f"differs by {difference:.1e} of the largest value"
+    rms = (ours - theirs).square().mean().sqrt() / theirs.square().mean().sqrt()
+    largest = (ours - theirs).abs().max() / theirs.abs().max()
+    assert rms < RMS_ERROR, f"relative RMS error {rms:.1e}, largest {largest:.1e}"
+    assert largest < LARGEST_ERROR, f"largest relative error {largest:.1e}, RMS {rms:.1e}"
 
 
 def test_vision_features(pair):
@@ -95,7 +99,7 @@ def test_greedy_tokens(pair):
             step = next(i for i in range(STEPS) if ours[i] != theirs[i])
             logits = out.logits[step][0]
             regret = (logits.max() - logits[ours[step]]) / logits.abs().max()
-            assert regret < RELATIVE, f"token {step} differs with a regret of {regret:.1e}"
+            assert regret < LARGEST_ERROR, f"token {step} differs with a regret of {regret:.1e}"
 
 
 @pytest.mark.parametrize("chunks", [[1, 1, 3, 64], [7], [2, 65]], ids=str)
