@@ -31,6 +31,8 @@ from report import (
 from samples import GROUPS, MIN_WORDS, RASTER_DPI, SamplesNotFound, find_samples, load_items
 from tesseract import PeerError, Tesseract, cache_folder
 
+from ocria.errors import OcriaError
+
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -159,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
         readers = make_readers(arguments, tesseract, cache)
         items_of = {group: [item for item in items if item.group == group] for group in groups}
         readings = read_groups(readers, {group: found for group, found in items_of.items() if found})
-    except (SamplesNotFound, PeerError) as error:
+    except (SamplesNotFound, PeerError, OcriaError) as error:
         print(f"accuracy: {error}", file=sys.stderr)
         return 2
     how = method(arguments, tesseract)

@@ -21,6 +21,8 @@ from statistics import median
 
 import numpy as np
 
+from ocria.errors import OcriaError
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "examples" / "scan.png", ROOT / "examples" / "report.pdf"]
 NANO = ROOT / "ocria" / "assets" / "nano"
@@ -150,6 +152,15 @@ def print_table(table: list[dict]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     arguments = parse_arguments(argv)
+    try:
+        return compare(arguments)
+    except OcriaError as error:
+        print(f"throughput: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Check that both read alike, then measure and print. Returns the exit code."""
     import torch
     import transformers
     from generate import Transformers
