@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from .components import Components
@@ -13,8 +15,14 @@ ABOVE, BELOW = 1.25, 0.75
 ASIDE = 1.6
 """How far a mark may stand off a line's end, in x-heights."""
 
+BULLET = 5.0
+"""How far a bullet may stand before its line, in x-heights."""
+
 SPECK = 0.1
 """Least side of a mark, in x-heights of its line."""
+
+TALL = 2.4
+"""From this height, in x-heights, a loose component is no mark."""
 
 
 def assign_runs(parts: Components, rows: list[Row]) -> np.ndarray:
@@ -26,52 +34,74 @@ def assign_runs(parts: Components, rows: list[Row]) -> np.ndarray:
     of_part = np.full(len(parts), -1)
     for k, row in enumerate(rows):
         of_part[row.members] = k
-    xc, yc = 0.5 * (parts.x0 + parts.x1), 0.5 * (parts.y0 + parts.y1)
-    h, w = parts.h.astype(float), parts.w.astype(float)
-    loose = of_part < 0
-    best = np.full(len(parts), np.inf)
-    spans: list[list[int]] = [[] for _ in range(len(parts))]
-    for k, row in enumerate(rows):
-        xh = row.x_height
-        near = np.flatnonzero(loose & (xc > row.x0 - ASIDE * xh) & (xc < row.x1 + ASIDE * xh))
-        if not len(near):
-            continue
-        foot = row.baseline(xc[near])
-        head = foot - xh
-        big = h[near] > 2.6 * xh
-        for i in near[big & (parts.y0[near] < head + 0.5 * xh) & (parts.y1[near] > foot - 0.5 * xh)]:
-            spans[i].append(k)
-        small = near[~big & (np.maximum(h, w)[near] >= SPECK * xh)]
-        foot, head = row.baseline(xc[small]), row.baseline(xc[small]) - xh
-        centre = yc[small]
-        # The mark's middle must lie in the zone: a comma's just under the baseline, a quote's over the x-line.
-        inside = (centre > head - ABOVE * xh) & (centre < foot + BELOW * xh)
-        inside &= w[small] <= 14 * xh
-        # Distance off the core, told apart from the next row's by its own size.
-        off = np.maximum(np.maximum(head - centre, centre - foot), 0) / xh
-        aside = np.maximum(np.maximum(row.x0 - parts.x1[small], parts.x0[small] - row.x1), 0) / xh
-        cost = off + 0.5 * aside
-        better = inside & (cost < best[small])
-        best[small[better]] = cost[better]
-        of_part[small[better]] = k
+    _attach_marks(parts, rows, of_part)
     of_run = of_part[parts.of_run]
-    _cut_spans(parts, rows, spans, of_run)
+    for i, span in spanning(parts, rows, np.flatnonzero(of_part < 0)):
+        mine = np.flatnonzero(parts.of_run == i)
+        xc = 0.5 * (parts.x0[i] + parts.x1[i])
+        edges = [0.5 * (rows[a].baseline(xc) + rows[b].baseline(xc) - rows[b].x_height) for a, b in pairwise(span)]
+        of_run[mine] = np.array(span)[np.searchsorted(edges, parts.runs.row[mine])]
     return of_run
 
 
-def _cut_spans(parts: Components, rows: list[Row], spans: list[list[int]], of_run: np.ndarray) -> None:
-    for i, span in enumerate(spans):
-        if not span:
-            continue
-        if len(span) > 6:
-            continue
-        xc = 0.5 * (parts.x0[i] + parts.x1[i])
-        span = sorted(span, key=lambda k: rows[k].baseline(xc))
-        # Only text is as narrow as it is tall; something much taller than its rows is a picture.
-        if parts.h[i] > 4 * len(span) * rows[span[0]].x_height:
-            continue
-        mine = np.flatnonzero(parts.of_run == i)
-        edges = []
-        for upper, lower in zip(span, span[1:], strict=False):
-            edges.append(0.5 * (rows[upper].baseline(xc) + rows[lower].baseline(xc) - rows[lower].x_height))
-        of_run[mine] = np.array(span)[np.searchsorted(edges, parts.runs.row[mine])]
+def spanning(parts: Components, rows: list[Row], loose: np.ndarray) -> list[tuple[int, list[int]]]:
+    """Tall components among `loose` that stand in one or more rows, with these rows from top to bottom."""
+    out: dict[int, list[int]] = {}
+    xc = 0.5 * (parts.x0[loose] + parts.x1[loose])
+    h = parts.h[loose]
+    for k, row in enumerate(rows):
+        foot = row.baseline(xc)
+        head = foot - row.x_height
+        hit = (h > TALL * row.x_height) & (xc > row.x0) & (xc < row.x1)
+        hit &= (parts.y0[loose] < head + 0.5 * row.x_height) & (parts.y1[loose] > foot - 0.5 * row.x_height)
+        for i in loose[hit]:
+            out.setdefault(int(i), []).append(k)
+    found = []
+    for i, span in out.items():
+        middle = 0.5 * (parts.x0[i] + parts.x1[i])
+        # Something much taller than the rows it stands in is a picture.
+        if len(span) <= 6 and parts.h[i] <= 3.6 * len(span) * max(rows[k].x_height for k in span):
+            found.append((i, sorted(span, key=lambda k: rows[k].baseline(middle))))
+    return found
+
+
+def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray) -> None:
+    xc, yc = 0.5 * (parts.x0 + parts.x1), 0.5 * (parts.y0 + parts.y1)
+    h, w = parts.h.astype(float), parts.w.astype(float)
+    loose = np.flatnonzero(of_part < 0)
+    loose = loose[np.argsort(yc[loose])]
+    ordered = yc[loose]
+    best = np.full(len(parts), np.inf)
+    for k, row in enumerate(rows):
+        xh = row.x_height
+        sway = abs(row.slope) * (row.x1 - row.x0)
+        a, b = np.searchsorted(ordered, [row.base - 3 * xh - sway, row.base + 2 * xh + sway])
+        near = loose[a:b]
+        near = near[(h[near] <= TALL * xh) & (np.maximum(h, w)[near] >= SPECK * xh) & (w[near] <= 14 * xh)]
+        foot = row.baseline(xc[near])
+        head, centre = foot - xh, yc[near]
+        # The middle of a mark must lie in the zone: a comma's under the baseline, a quote's over the x-line.
+        inside = (centre > head - ABOVE * xh) & (centre < foot + BELOW * xh)
+        off = np.maximum(np.maximum(head - centre, centre - foot), 0) / xh
+        bullet = (h[near] > 0.3 * xh) & (w[near] < 1.5 * h[near]) & (off == 0) & (xc[near] < row.x0)
+        x0, x1 = _grown(row, parts.x0[near], parts.x1[near], inside, bullet)
+        inside &= (xc[near] >= x0) & (xc[near] <= x1)
+        aside = np.maximum(np.maximum(row.x0 - parts.x1[near], parts.x0[near] - row.x1), 0) / xh
+        cost = off + 0.1 * np.minimum(aside, 5)
+        better = inside & (cost < best[near])
+        best[near[better]] = cost[better]
+        of_part[near[better]] = k
+
+
+def _grown(row: Row, x0: np.ndarray, x1: np.ndarray, inside: np.ndarray, bullet: np.ndarray) -> tuple[float, float]:
+    """The row's x-range grown by marks that follow each other: leader dots, an ellipsis, a bullet before it."""
+    left, right = row.x0, row.x1
+    reach = ASIDE * row.x_height
+    index = np.flatnonzero(inside)
+    for i in index[np.argsort(x0[index])]:
+        if right < x1[i] and x0[i] <= right + reach:
+            right = float(x1[i])
+    for i in index[np.argsort(-x1[index])]:
+        if left > x0[i] and x1[i] >= left - (BULLET * row.x_height if bullet[i] else reach):
+            left = float(x0[i])
+    return left, right

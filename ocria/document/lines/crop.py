@@ -55,7 +55,7 @@ def _sample(gray: np.ndarray, frame: Frame, sheet: tuple, size: tuple[int, int])
     height, width = gray.shape
     if frame.skew == 0.0 and sheet[3] == 0.0:
         k = frame.factor
-        u0, v0 = int(sheet[2] * k), int(sheet[5] * k)
+        u0, v0 = int((sheet[2] + frame.origin[0]) * k), int((sheet[5] + frame.origin[1]) * k)
         out = np.full((size[1], size[0]), 255, np.uint8)
         a, b, c, d = max(v0, 0), min(v0 + size[1], height), max(u0, 0), min(u0 + size[0], width)
         if b > a and d > c:
@@ -95,9 +95,7 @@ def _even(crop: np.ndarray, paper: np.ndarray, sheet: tuple, size: tuple[int, in
         return crop
     image = Image.fromarray(np.pad(patch, 2, mode="edge"))
     matrix = (p, q, r - min(x0, cols - 1) + 2, s, t, w - min(y0, rows - 1) + 2)
-    level = np.asarray(
-        image.transform(size, Image.AFFINE, matrix, Image.BILINEAR, fillcolor=int(np.median(patch)))
-    )
+    level = np.asarray(image.transform(size, Image.AFFINE, matrix, Image.BILINEAR, fillcolor=int(np.median(patch))))
     level = np.maximum(level, 48).astype(np.float32)
     return np.minimum(crop * (255.0 / level), 255.0).astype(np.uint8)
 

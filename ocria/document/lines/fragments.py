@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .components import Components, union
-from .neighbours import row_pairs
+from .neighbours import close_pairs, row_pairs
 
 WORD_REACH = 0.55
 """Largest gap inside a fragment, in heights of the taller neighbour."""
+
+BRIDGE = 2.45
+"""A glyph so many times taller than the low ones beside it is no single letter of their line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Fragments:
 def find_fragments(parts: Components, glyph: np.ndarray) -> Fragments:
     """Chain the components marked in `glyph` (bool [parts]) into fragments."""
     index = np.flatnonzero(glyph)
+    index = index[~_bridges(parts, index)]
     box = [getattr(parts, k)[index].astype(float) for k in ("x0", "y0", "x1", "y1")]
     left, right = row_pairs(*box, reach=WORD_REACH)
     group = union(len(index), left, right)
@@ -55,6 +59,30 @@ def find_fragments(parts: Components, glyph: np.ndarray) -> Fragments:
         size=np.bincount(group, minlength=count),
         of_part=of_part,
     )
+
+
+def _bridges(parts: Components, index: np.ndarray) -> np.ndarray:
+    """Glyphs far taller than those around them: letters that touch across lines, braces, drop capitals.
+
+    They would chain two lines into one, so they wait until the lines are known.
+    """
+    x0, x1 = parts.x0[index].astype(float), parts.x1[index].astype(float)
+    y0, y1 = parts.y0[index].astype(float), parts.y1[index].astype(float)
+    h = y1 - y0
+    i, j = close_pairs(0.5 * (y0 + y1), 0.5 * h)
+    gap = np.maximum(x0[i], x0[j]) - np.minimum(x1[i], x1[j])
+    inside = (y0[j] < y1[i]) & (y1[j] > y0[i]) & (i != j)
+    beside = inside & (gap < 1.5 * h[i]) & (h[j] > 0.25 * h[i])
+    i, j = i[beside], j[beside]
+    count = np.bincount(i, minlength=len(index))
+    out = np.zeros(len(index), bool)
+    seen = np.flatnonzero(count >= 6)
+    if len(seen):
+        order = np.lexsort((h[j], i))
+        first = np.cumsum(count) - count
+        low = h[j][order][first[seen] + count[seen] // 4]
+        out[seen] = h[seen] > BRIDGE * low
+    return out
 
 
 def group_median(value: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:

@@ -46,7 +46,7 @@ def find_ink(gray: np.ndarray) -> Ink:
     strongest = float(np.percentile(contrast, 99.5))
     floor = max(24.0, 0.25 * strongest)
     drop = np.where(contrast < floor, floor, 0.5 * contrast)
-    dark = paper < 0.4 * white
+    dark = paper < 0.25 * white
     level = np.clip(paper - drop, 0, 255)
     level[dark] = 0
     threshold = np.asarray(

@@ -8,6 +8,17 @@ LARGEST_RATIO = 2.3
 """Of the heights of neighbours on one line: x-height to parenthesis."""
 
 
+def close_pairs(centre: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All (i, j), sorted by i, with `|centre[j] - centre[i]| <= reach[i]`; j == i is among them."""
+    order = np.argsort(centre, kind="stable")
+    ordered = centre[order]
+    low = np.searchsorted(ordered, centre - reach, "left")
+    count = np.searchsorted(ordered, centre + reach, "right") - low
+    i = np.repeat(np.arange(len(centre)), count)
+    j = order[np.repeat(low - (np.cumsum(count) - count), count) + np.arange(len(i))]
+    return i, j
+
+
 def row_pairs(
     x0: np.ndarray, y0: np.ndarray, x1: np.ndarray, y1: np.ndarray, reach: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -22,14 +33,8 @@ def row_pairs(
         return none, none
     h = y1 - y0
     yc = 0.5 * (y0 + y1)
-    order = np.argsort(yc, kind="stable")
-    ordered = yc[order]
     # Seen from the taller box of a pair the other's centre is at most this far.
-    lo = np.searchsorted(ordered, yc - 0.62 * h, "left")
-    hi = np.searchsorted(ordered, yc + 0.62 * h, "right")
-    count = hi - lo
-    i = np.repeat(np.arange(n), count)
-    j = order[np.repeat(lo - (np.cumsum(count) - count), count) + np.arange(len(i))]
+    i, j = close_pairs(yc, 0.62 * h)
     tall, low = np.maximum(h[i], h[j]), np.minimum(h[i], h[j])
     shared = np.minimum(y1[i], y1[j]) - np.maximum(y0[i], y0[j])
     fits = (i != j) & (tall <= LARGEST_RATIO * low) & (shared >= 0.5 * low)

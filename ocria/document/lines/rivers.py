@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .components import union
 from .fragments import Fragments
 
-WIDE = 4.0
+WIDE = 3.2
 """Gap in glyph heights from which two fragments are two lines whatever else the page says."""
 
 GUTTER = 5.0
@@ -51,20 +52,13 @@ def _white(ink: np.ndarray, top: float, foot: float, x0: float, x1: float) -> tu
     return int(x0) + stops[k] + 1, int(x0) + stops[k + 1]
 
 
-def _barred(
-    bars: np.ndarray, x0: np.ndarray, x1: np.ndarray, top: np.ndarray, foot: np.ndarray
-) -> np.ndarray:
+def _barred(bars: np.ndarray, x0: np.ndarray, x1: np.ndarray, top: np.ndarray, foot: np.ndarray) -> np.ndarray:
     """A vertical rule stands in the gap and is as tall as the line."""
     upright = bars[(bars[:, 3] - bars[:, 1]) > (bars[:, 2] - bars[:, 0])] if len(bars) else bars
     out = np.zeros(len(x0), bool)
     for bx0, by0, bx1, by1 in upright:
         centre = 0.5 * (bx0 + bx1)
-        out |= (
-            (centre > x0)
-            & (centre < x1)
-            & (by0 <= top + 0.2 * (foot - top))
-            & (by1 >= foot - 0.2 * (foot - top))
-        )
+        out |= (centre > x0) & (centre < x1) & (by0 <= top + 0.2 * (foot - top)) & (by1 >= foot - 0.2 * (foot - top))
     return out
 
 
@@ -80,27 +74,46 @@ def _rivers(
 ) -> np.ndarray:
     above, below = _reach(ink)
     narrow = _marker(pieces, left, right)
+    gap = gx1 - gx0
+    usual = _usual_gap(left, right, gap, unit, len(pieces))
     out = np.zeros(len(left), bool)
-    for k in np.flatnonzero((gx1 - gx0 >= 0.7 * unit) & (gx1 - gx0 <= WIDE * unit)):
+    for k in np.flatnonzero((gap >= 0.7 * unit) & (gap <= WIDE * unit)):
         row, a, b = int(yc[k]) // ROWS, int(np.ceil(gx0[k])), int(gx1[k])
         up, down = above[row, a:b], below[row, a:b]
-        for width in (3.0, 1.5, 0.7):
+        # A gutter's lines resemble each other; where prose stands above a table, their gaps do not.
+        alike = (gap <= 2 * gap[k]) & (gap >= 0.5 * unit[k])
+        alike |= np.minimum(np.abs(gx1 - gx1[k]), np.abs(gx0 - gx0[k])) <= 0.5 * unit[k]
+        for width in (2.5, 1.5, 0.7):
             span = int(np.ceil(width * unit[k]))
             if span > b - a:
                 continue
             high, low = _sliding(up, span, np.maximum), _sliding(down, span, np.minimum)
             at = int(np.argmax(low - high))
             y0, y1 = high[at] * ROWS, low[at] * ROWS
-            through = (yc > y0) & (yc < y1) & (gx0 <= a + at) & (gx1 >= a + at + span)
+            through = alike & (yc > y0) & (yc < y1) & (gx0 <= a + at) & (gx1 >= a + at + span)
             lines = int(through.sum())
-            listed = narrow[through].all() and gx1[k] - gx0[k] < 3 * unit[k]
-            if (
-                lines >= (4 if width < 1 else 3 if width < 2 else 2)
-                and lines * width >= GUTTER
-                and not listed
-            ):
-                out[k] = True
-                break
+            if lines < (4 if width < 1 else 3) or lines * width < GUTTER:
+                continue
+            # A gap no wider than the line's other gaps needs many witnesses.
+            if lines < 8 and gap[k] < 1.6 * usual[k]:
+                continue
+            if narrow[through].all() and gap[k] < 3 * unit[k]:
+                continue
+            out[k] = True
+            break
+    return out
+
+
+def _usual_gap(left: np.ndarray, right: np.ndarray, gap: np.ndarray, unit: np.ndarray, count: int) -> np.ndarray:
+    """For each pair the median of the other gaps within the line that both would form; 0 where there is none."""
+    close = gap <= WIDE * unit
+    chain = union(count, left[close], right[close])[left]
+    out = np.zeros(len(left))
+    order = np.argsort(chain, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(chain[order])) + 1):
+        group = group[close[group]]
+        if len(group) >= 3:
+            out[group] = np.median(gap[group])
     return out
 
 

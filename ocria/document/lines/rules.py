@@ -37,20 +37,23 @@ def cut_rules(parts: Components, unit: float, shape: tuple[int, int]) -> Ruled:
         return Ruled(parts, parts.runs.take(np.zeros(0, int)), np.zeros((0, 4), np.int32))
     chosen = suspect[parts.of_run]
     mask = mask_of(parts.runs.take(chosen), shape)
-    flat, bars_h = _bars(mask, runs_of(mask), unit)
     x0, x1 = int(parts.x0[suspect].min()), int(parts.x1[suspect].max())
     y0, y1 = int(parts.y0[suspect].min()), int(parts.y1[suspect].max())
     turned = np.ascontiguousarray(mask[y0:y1, x0:x1].T)
-    upright, bars_v = _bars(turned, runs_of(turned), unit)
-    mask[y0:y1, x0:x1] &= ~upright.T
-    mask &= ~flat
-    bars_v = bars_v[:, [1, 0, 3, 2]] + np.array([x0, y0, x0, y0], np.int32)
-    bars = np.concatenate([bars_h, bars_v])
-    if not len(bars):
-        return Ruled(parts, parts.runs.take(np.zeros(0, int)), bars)
-    flat[y0:y1, x0:x1] |= upright.T
+    flat, upright = _find_bars(runs_of(mask), unit), _find_bars(runs_of(turned), unit)
+    if not len(flat.runs) and not len(upright.runs):
+        return Ruled(parts, parts.runs.take(np.zeros(0, int)), np.zeros((0, 4), np.int32))
+    # Where rules cross, neither counts as a stroke that passes through the other.
+    flat_mask, upright_mask = mask_of(flat.runs, shape), np.zeros(shape, bool)
+    upright_mask[y0:y1, x0:x1] = mask_of(upright.runs, turned.shape).T
+    _spare_strokes(flat_mask, mask & ~upright_mask, flat)
+    spared = np.ascontiguousarray(upright_mask[y0:y1, x0:x1].T)
+    _spare_strokes(spared, turned & ~np.ascontiguousarray(flat_mask[y0:y1, x0:x1].T), upright)
+    flat_mask[y0:y1, x0:x1] |= spared.T
+    mask &= ~flat_mask
+    bars = np.concatenate([flat.boxes, upright.boxes[:, [1, 0, 3, 2]] + np.array([x0, y0, x0, y0], np.int32)])
     kept = parts.runs.take(~chosen)
-    return Ruled(components(_sorted(kept, runs_of(mask))), runs_of(flat), bars)
+    return Ruled(components(_sorted(kept, runs_of(mask))), runs_of(flat_mask), bars)
 
 
 def _sorted(a: Runs, b: Runs) -> Runs:
@@ -58,34 +61,45 @@ def _sorted(a: Runs, b: Runs) -> Runs:
     return Runs(row, x0, x1).take(np.lexsort((x0, row)))
 
 
-def _bars(mask: np.ndarray, runs: Runs, unit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels (bool, like mask) and boxes [n, 4] of the horizontal rules of a mask."""
-    cut = np.zeros(mask.shape, bool)
+@dataclass(frozen=True, slots=True)
+class _Bars:
+    """Runs of horizontal rules, the thickness of the rule of each run, and the rules' boxes [n, 4]."""
+
+    runs: Runs
+    thick: np.ndarray
+    boxes: np.ndarray
+
+
+def _find_bars(runs: Runs, unit: float) -> _Bars:
     # Runs of half the least length still belong to a rule: a worn or slanting one is ragged at its ends.
-    stack = components(runs.take(runs.x1 - runs.x0 >= 2 * unit))
+    long = runs.x1 - runs.x0 >= 2 * unit
+    stack = components(runs.take(long))
     if not len(stack):
-        return cut, np.zeros((0, 4), np.int32)
+        return _Bars(stack.runs, np.zeros(0), np.zeros((0, 4), np.int32))
     thick = stack.area / stack.w
-    whole = components(runs)
     # The height of the shape the bar is part of: the bar of a big T is as long as the T is high.
-    host = whole.of_run[np.flatnonzero(runs.x1 - runs.x0 >= 2 * unit)]
+    whole = components(runs)
     host_h = np.zeros(len(stack), np.int32)
-    np.maximum.at(host_h, stack.of_run, whole.h[host])
+    np.maximum.at(host_h, stack.of_run, whole.h[whole.of_run[long]])
     rule = (stack.w >= 4 * unit) & (thick <= 0.5 * unit) & (stack.w >= SLENDER * thick)
     rule &= stack.h <= np.maximum(2.5 * thick + 2, 0.03 * stack.w)
-    rule &= (stack.w >= 2 * host_h) | (stack.w >= 12 * unit)
+    hairline = thick <= np.maximum(0.25 * unit, 3)
+    rule &= hairline | (stack.w >= 2 * host_h) | (stack.w >= 12 * unit)
     chosen = rule[stack.of_run]
-    bars = stack.runs.take(chosen)
-    if not len(bars):
-        return cut, np.zeros((0, 4), np.int32)
-    height, width = mask.shape
-    pixels = pixels_of(bars, width)
-    reach = (np.ceil(thick).astype(np.int64) + 1)[stack.of_run[chosen]] * width
-    reach = np.repeat(reach, bars.x1 - bars.x0)
-    above, below = pixels - reach, pixels + reach
-    ink = mask.ravel()
-    through = (above >= 0) & (below < ink.size)
-    through &= ink[np.maximum(above, 0)] & ink[np.minimum(below, ink.size - 1)]
-    cut.ravel()[pixels[~through]] = True
     boxes = np.stack([stack.x0, stack.y0, stack.x1, stack.y1], axis=1)[rule]
-    return cut, boxes
+    return _Bars(stack.runs.take(chosen), thick[stack.of_run[chosen]], boxes)
+
+
+def _spare_strokes(cut: np.ndarray, ink: np.ndarray, bars: _Bars) -> None:
+    """Clear in `cut` (the pixels of bars) those through which a stroke of `ink` passes from above to below."""
+    if not len(bars.runs):
+        return
+    width = cut.shape[1]
+    pixels = pixels_of(bars.runs, width)
+    reach = (np.ceil(bars.thick).astype(np.int64) + 1) * width
+    reach = np.repeat(reach, bars.runs.x1 - bars.runs.x0)
+    above, below = pixels - reach, pixels + reach
+    flat = ink.ravel()
+    through = (above >= 0) & (below < flat.size)
+    through &= flat[np.maximum(above, 0)] & flat[np.minimum(below, flat.size - 1)]
+    cut.ravel()[pixels[through]] = False

@@ -1,0 +1,157 @@
+"""One sheet of dark text on light paper: its rows and their crops. A page is one; so is a dark panel turned over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .attach import assign_runs, spanning
+from .components import Components, Runs, components, pixels_of, runs_of, union
+from .crop import cut_line
+from .fragments import find_fragments
+from .frame import Frame
+from .ink import Ink
+from .neighbours import row_pairs
+from .result import Line
+from .rivers import parting_gaps
+from .rows import Row, fit_row
+from .rules import cut_rules
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """`gray` uint8: the page as given. `frame`: coordinates of `ink` on it. `inverted`: light on dark there."""
+
+    gray: np.ndarray
+    frame: Frame
+    ink: Ink
+    inverted: bool = False
+
+
+def glyph_height(parts: Components) -> float | None:
+    """The usual glyph height in analysis pixels, weighted by width so that specks count little."""
+    h, w = parts.h, parts.w
+    fit = (h >= 4) & (h <= 200) & (w <= 4 * h) & (w >= 2) & (parts.area > 6)
+    if not fit.any():
+        return None
+    h, w = h[fit], np.minimum(w[fit], 2 * h[fit])
+    order = np.argsort(h)
+    total = np.cumsum(w[order])
+    return float(h[order][np.searchsorted(total, 0.5 * total[-1])])
+
+
+def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
+    """The lines of a sheet with components `parts` of usual glyph height `unit`, in no order."""
+    ruled = cut_rules(parts, unit, sheet.ink.mask.shape)
+    parts = ruled.parts
+    if not len(parts):
+        return []
+    pieces = find_fragments(parts, _glyphs(parts, unit, sheet.ink.mask.shape))
+    if not len(pieces):
+        return []
+    left, right = row_pairs(pieces.x0, pieces.top, pieces.x1, pieces.foot, reach=40.0)
+    clean = sheet.ink.mask.copy()
+    specks = (np.maximum(parts.h, parts.w) < 0.15 * unit)[parts.of_run]
+    clean.ravel()[pixels_of(parts.runs.take(specks), clean.shape[1])] = False
+    clean.ravel()[pixels_of(ruled.cut, clean.shape[1])] = False
+    parted = parting_gaps(pieces, left, right, clean, ruled.bars)
+    group = union(len(pieces), left[~parted], right[~parted])
+    rows = _rows(parts, pieces.of_part, group, unit)
+    return _cut(sheet, parts, ruled.cut, rows, assign_runs(parts, rows))
+
+
+def _glyphs(parts: Components, unit: float, shape: tuple[int, int]) -> np.ndarray:
+    """Components that may be glyphs, or several that touch: bool [parts]."""
+    h, w = parts.h, parts.w
+    height, width = shape
+    edge = (parts.x0 == 0) | (parts.y0 == 0) | (parts.x1 == width) | (parts.y1 == height)
+    glyph = (h >= max(4.0, 0.4 * unit)) & (h <= 12 * unit) & (w <= 25 * unit)
+    glyph &= ~(edge & ((h > 3 * unit) | (w > 6 * unit)))
+    return glyph & (w <= 20 * h) & (h <= 12 * w)
+
+
+def _rows(parts: Components, piece: np.ndarray, group: np.ndarray, unit: float) -> list[Row]:
+    of_part = np.where(piece >= 0, group[np.maximum(piece, 0)], -1)
+    order = np.argsort(of_part, kind="stable")
+    order = order[np.searchsorted(of_part[order], 0) :]
+    starts = np.flatnonzero(np.diff(of_part[order], prepend=-1))
+    found = [fit_row(parts, members) for members in np.split(order, starts[1:])]
+    found.sort(key=lambda row: -row.height)
+    rows: list[Row] = []
+    for row in found:
+        if _is_text(row, parts, unit) and not any(_inside(row, big, unit) for big in rows):
+            rows.append(row)
+    return rows + _alone(parts, rows, of_part, unit)
+
+
+def _alone(parts: Components, rows: list[Row], of_part: np.ndarray, unit: float) -> list[Row]:
+    """Tall glyphs that stand in no row, such as drop capitals: a row each."""
+    tall = np.flatnonzero((of_part < 0) & (parts.h > 2 * unit) & (parts.h <= 12 * unit) & (parts.w <= 12 * unit))
+    held = {i for i, _ in spanning(parts, rows, tall)}
+    alone = [fit_row(parts, np.array([i])) for i in tall if int(i) not in held]
+    return [row for row in alone if _is_text(row, parts, unit) and row.x1 - row.x0 > 0.3 * row.height]
+
+
+def _inside(row: Row, big: Row, unit: float) -> bool:
+    """A row of small marks that belong to a line of larger glyphs: leaders, quotes, tails of broken letters."""
+    if row.height > 0.65 * big.height:
+        return False
+    xh = big.x_height
+    x, y = 0.5 * (row.x0 + row.x1), 0.5 * (row.y0 + row.y1)
+    foot = big.baseline(x)
+    # Under a heading a smaller line may follow closely; under a line of the usual size none can be so small.
+    below = 1.1 if row.height < 0.65 * unit else 0.4
+    return big.x0 - 2 * xh < x < big.x1 + 2 * xh and foot - 2.2 * xh < y < foot + below * xh
+
+
+def _is_text(row: Row, parts: Components, unit: float) -> bool:
+    n = len(row.members)
+    width = row.x1 - row.x0
+    ink = float(parts.area[row.members].sum())
+    box = float((parts.h[row.members] * parts.w[row.members]).sum())
+    if row.height < 0.45 * unit:
+        return False
+    if n == 1 and (row.height < 0.8 * unit or width < 0.15 * row.height or width > 6 * row.height):
+        return False
+    return 0.08 < ink / box < 0.95 or n > 3
+
+
+def _cut(sheet: Sheet, parts: Components, cut: Runs, rows: list[Row], of_run: np.ndarray) -> list[Line]:
+    runs = Runs(
+        np.concatenate([parts.runs.row, cut.row]),
+        np.concatenate([parts.runs.x0, cut.x0]),
+        np.concatenate([parts.runs.x1, cut.x1]),
+    )
+    owner = np.concatenate([of_run, np.full(len(cut), -1)])
+    order = np.lexsort((runs.x0, runs.row))
+    runs, owner = runs.take(order), owner[order]
+    lines = []
+    for k, row in enumerate(rows):
+        a, b = np.searchsorted(runs.row, [row.y0 - 3 * row.height, row.y1 + 3 * row.height])
+        near = Runs(runs.row[a:b], runs.x0[a:b], runs.x1[a:b])
+        mine = owner[a:b] == k
+        if mine.any():
+            slope = row.slope if abs(row.slope) * (row.x1 - row.x0) > 1.0 else 0.0
+            own, foreign = near.take(mine), near.take(~mine)
+            crop, box = cut_line(sheet.gray, sheet.frame, sheet.ink.paper, own, foreign, slope, sheet.inverted)
+            lines.append(_line(sheet.frame, row, slope, box, crop))
+    return lines
+
+
+def _line(frame: Frame, row: Row, slope: float, box: tuple[float, float, float, float], crop: np.ndarray) -> Line:
+    x0, y0, x1, y1 = box
+    half = abs(slope) * (x1 - x0) / 2
+    xs, ys = frame.to_page(np.array([x0, x1, x0, x1]), np.array([y0 - half, y0 - half, y1 + half, y1 + half]))
+    angle = 0.0
+    if frame.skew or slope:
+        ax, ay = frame.to_page(np.array([x0, x1]), np.array([row.baseline(x0), row.baseline(x1)]))
+        angle = float(np.degrees(np.arctan2(ay[1] - ay[0], ax[1] - ax[0])))
+    middle = 0.5 * (x0 + x1)
+    return Line(
+        box=(float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max())),
+        angle=angle,
+        baseline=float(frame.to_page(middle, row.baseline(middle))[1]),
+        x_height=row.x_height * frame.factor,
+        crop=crop,
+    )
