@@ -9,9 +9,7 @@ import unicodedata
 _ASCII = "".join(chr(c) for c in range(0x20, 0x7F))
 _LATIN1_SYMBOLS = "¡¢£¥§©ª«®°±²³µ¶·¹º»¼½¾¿×÷"
 _LATIN1_LETTERS = "".join(chr(c) for c in range(0xC0, 0x100) if c not in (0xD7, 0xF7))
-_EXTENDED_A = (
-    "ĀāĂăĄąĆćČčĎďĐđĒēĖėĘęĚěĞğĢģĪīĮįİıĶķĹĺĻļĽľŁłŃńŅņŇňŌōŐőŒœŔŕŘřŚśŞşŠšŢţŤťŪūŮůŰűŲųŸŹźŻżŽž"
-)
+_EXTENDED_A = "ĀāĂăĄąĆćČčĎďĐđĒēĖėĘęĚěĞğĢģĪīĮįİıĶķĹĺĻļĽľŁłŃńŅņŇňŌōŐőŒœŔŕŘřŚśŞşŠšŢţŤťŪūŮůŰűŲųŸŹźŻżŽž"
 _TYPOGRAPHIC = "–—‘’‚“”„†‡•…‹›€™"
 # Raised digits keep their own characters, so that one look has one spelling (NFKC makes them plain).
 _SUPERSCRIPTS = "⁰⁴⁵⁶⁷⁸⁹"
@@ -23,12 +21,34 @@ SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PLAIN_DIGIT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 # Look-alikes and typographic spaces that sources use, mapped into the set.
-_FOLD = str.maketrans({
-    "\u00a0": " ", "\u2002": " ", "\u2003": " ", "\u2009": " ", "\u200a": " ", "\u202f": " ", "\t": " ",
-    "\n": " ", "\r": " ", "\u00ad": None, "\u200b": None, "\ufeff": None, "\u2010": "-", "\u2011": "-",
-    "\u2012": "–", "\u2212": "–", "\u2015": "—", "\u02bc": "’", "\u2032": "'", "\u2033": '"', "´": "'",
-    "ﬁ": "fi", "ﬂ": "fl", "ſ": "s",
-})
+_FOLD = str.maketrans(
+    {
+        "\u00a0": " ",
+        "\u2002": " ",
+        "\u2003": " ",
+        "\u2009": " ",
+        "\u200a": " ",
+        "\u202f": " ",
+        "\t": " ",
+        "\n": " ",
+        "\r": " ",
+        "\u00ad": None,
+        "\u200b": None,
+        "\ufeff": None,
+        "\u2010": "-",
+        "\u2011": "-",
+        "\u2012": "–",
+        "\u2212": "–",
+        "\u2015": "—",
+        "\u02bc": "’",
+        "\u2032": "'",
+        "\u2033": '"',
+        "´": "'",
+        "ﬁ": "fi",
+        "ﬂ": "fl",
+        "ſ": "s",
+    }
+)
 
 
 def in_charset(text: str) -> bool:

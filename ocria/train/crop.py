@@ -8,11 +8,11 @@ from ocria.train import degrade as d
 from ocria.train.render import Ink
 
 
-def cut(ink: Ink, neighbour: np.ndarray | None, rng: random.Random, noise: d.Rng) -> np.ndarray:
+def cut(ink: Ink, neighbour: Ink | None, rng: random.Random, noise: d.Rng) -> np.ndarray:
     """Ink mask float32 [h, w] of one crop.
 
-    `neighbour` (uint8 [H, W'], same baseline row as `ink.mask`) is set as the line above or below. The
-    crop is tight on the ink in most lines, the face's whole band in some, a little cut in a few.
+    `neighbour` is set as the line above or below. The crop is tight on the ink in most lines, the face's
+    whole band in some, a little cut in a few.
     """
     mask = ink.mask.astype(np.float32) / 255
     band = ink.ascent + ink.descent
@@ -44,23 +44,22 @@ def cut(ink: Ink, neighbour: np.ndarray | None, rng: random.Random, noise: d.Rng
         y0, y1 = top - rng.uniform(0.04, 0.15) * height, bottom + rng.uniform(0.04, 0.15) * height
     if neighbour is not None:
         mask, y0, y1 = _beside(mask, neighbour, ink, rng, top, bottom, y0, y1)
-    unit = band
-    x0 = left - (rng.uniform(0, 0.12) if rng.random() < 0.6 else rng.uniform(0.1, 1.5)) * unit
-    x1 = right + (rng.uniform(0, 0.12) if rng.random() < 0.6 else rng.uniform(0.1, 1.5)) * unit
+    x0 = left - (rng.uniform(0, 0.12) if rng.random() < 0.6 else rng.uniform(0.1, 1.5)) * band
+    x1 = right + (rng.uniform(0, 0.12) if rng.random() < 0.6 else rng.uniform(0.1, 1.5)) * band
     return _window(mask, round(y0), round(y1), round(x0), round(x1))
 
 
-def furnish(mask: np.ndarray, rng: random.Random, ink_left: int = 0) -> np.ndarray:
+def furnish(mask: np.ndarray, rng: random.Random) -> np.ndarray:
     """The crop with rules, an underline or a border's edge that touches it, in a few lines."""
     h, w = mask.shape
     roll = rng.random()
     thick = max(1, round(rng.uniform(0.02, 0.07) * h))
     if roll < 0.025:  # underline
-        y = h - thick - round(rng.uniform(0, 0.16) * h)
-        mask[y:y + thick] = 1
+        y = h - thick - round(rng.uniform(0, 0.1) * h)
+        mask[y : y + thick] = 1
     elif roll < 0.04:  # rule above or below
         y = 0 if rng.random() < 0.5 else h - thick
-        mask[y:y + thick, rng.randrange(max(1, w // 3)):] = 1
+        mask[y : y + thick, rng.randrange(max(1, w // 3)) :] = 1
     elif roll < 0.07:  # vertical rule or a black border at one end
         width = thick if rng.random() < 0.6 else round(rng.uniform(0.1, 0.6) * h)
         gap = round(rng.uniform(0.12, 0.5) * h)
@@ -76,24 +75,23 @@ def furnish(mask: np.ndarray, rng: random.Random, ink_left: int = 0) -> np.ndarr
     return mask
 
 
-def _beside(mask, neighbour, ink: Ink, rng, top, bottom, y0, y1):
+def _beside(mask, neighbour: Ink, ink: Ink, rng, top, bottom, y0, y1):
     """`mask` with the neighbouring line's ink at its distance, and the crop opened towards it."""
-    leading = round(rng.uniform(1.0, 1.25) * (ink.ascent + ink.descent))
+    band = ink.ascent + ink.descent
     below = rng.random() < 0.5
+    move = ink.baseline - neighbour.baseline + round(rng.uniform(1.0, 1.25) * band) * (1 if below else -1)
     h, w = mask.shape
+    a, b = max(0, move), min(h, move + neighbour.mask.shape[0])
+    n = min(w, neighbour.mask.shape[1])
     other = np.zeros((h, w), np.float32)
-    n = min(w, neighbour.shape[1])
-    part = neighbour[:, :n].astype(np.float32) / 255
-    if below:
-        other[leading:, :n] = part[:h - leading]
-        reach = np.flatnonzero(other.max(axis=1) > 0.3)
-        first = reach[0] if reach.size else h
-        y1 = max(y1, min(bottom + 0.22 * (bottom - top), first + 0.12 * (bottom - top)))
-    else:
-        other[:h - leading, :n] = part[leading:]
-        reach = np.flatnonzero(other.max(axis=1) > 0.3)
-        last = reach[-1] if reach.size else 0
-        y0 = min(y0, max(top - 0.22 * (bottom - top), last - 0.12 * (bottom - top)))
+    if a < b:
+        other[a:b, :n] = neighbour.mask[a - move : b - move, :n].astype(np.float32) / 255
+    reach = np.flatnonzero(other.max(axis=1) > 0.3)
+    height = bottom - top
+    if below and reach.size:
+        y1 = max(y1, min(bottom + 0.22 * height, reach[0] + 0.12 * height))
+    elif reach.size:
+        y0 = min(y0, max(top - 0.22 * height, reach[-1] - 0.12 * height))
     return np.maximum(mask, other), y0, y1
 
 
@@ -102,5 +100,5 @@ def _window(mask: np.ndarray, y0: int, y1: int, x0: int, x1: int) -> np.ndarray:
     h, w = mask.shape
     out = np.zeros((max(4, y1 - y0), max(4, x1 - x0)), np.float32)
     a, b, c, e = max(0, y0), min(h, y1), max(0, x0), min(w, x1)
-    out[a - y0:b - y0, c - x0:e - x0] = mask[a:b, c:e]
+    out[a - y0 : b - y0, c - x0 : e - x0] = mask[a:b, c:e]
     return out

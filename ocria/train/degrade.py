@@ -25,7 +25,7 @@ def noise(rng: Rng, shape: tuple[int, int]) -> np.ndarray:
     if n > pool.size:
         return rng.standard_normal(shape, dtype=np.float32)
     start = int(rng.integers(pool.size - n + 1))
-    return pool[start:start + n].reshape(shape)
+    return pool[start : start + n].reshape(shape)
 
 
 def field(rng: Rng, shape: tuple[int, int], cell: float) -> np.ndarray:
@@ -60,16 +60,52 @@ def spread(mask: np.ndarray, amount: float) -> np.ndarray:
     return mask * (1 - share) + np.asarray(moved, dtype=np.float32) / 255 * share
 
 
+def smear(image: np.ndarray, length: float, upright: bool) -> np.ndarray:
+    """Motion along the line, or across it, over about `length` pixels."""
+    h, w = image.shape
+    small = (w, max(1, round(h / length))) if upright else (max(1, round(w / length)), h)
+    pil = Image.fromarray(image).resize(small, Image.Resampling.BILINEAR)
+    return np.asarray(pil.resize((w, h), Image.Resampling.BICUBIC))
+
+
+def screen(shape: tuple[int, int], pitch: float, angle: float) -> np.ndarray:
+    """The dots of a halftone ground in [-1, 1], `pitch` pixels apart, turned by `angle` radians."""
+    h, w = shape
+    y, x = np.arange(h, dtype=np.float32)[:, None], np.arange(w, dtype=np.float32)[None, :]
+    k = 2 * np.pi / pitch
+    c, s = k * np.cos(angle), k * np.sin(angle)
+    # cos(cx + sy) + cos(cy - sx) by the sums' rules: only rows and columns need cosines
+    return 0.5 * (
+        np.cos(c * x) * np.cos(s * y)
+        - np.sin(c * x) * np.sin(s * y)
+        + np.cos(c * y) * np.cos(s * x)
+        + np.sin(c * y) * np.sin(s * x)
+    ).astype(np.float32)
+
+
 def strength(mask: np.ndarray) -> float:
     """The value that the strokes of a blurred mask reach: its mean weighted by itself."""
     total = float(mask.sum())
     return float((mask * mask).sum()) / total if total > 0 else 1.0
 
 
-def bilevel(mask: np.ndarray, rng: Rng, level: float, ragged: float, uneven: float) -> np.ndarray:
-    """The mask thresholded at `level` of its strokes' value; edges `ragged`, level `uneven` over the line."""
+def bilevel(
+    mask: np.ndarray,
+    rng: Rng,
+    level: float,
+    ragged: float,
+    uneven: float,
+    gaps: float = 0.0,
+    gap_size: float = 3.0,
+) -> np.ndarray:
+    """The mask thresholded at `level` of its strokes' value; edges `ragged`, level `uneven` over the line.
+
+    `gaps` is noise of the strokes' scale (`gap_size` pixels), which breaks hairlines here and there.
+    """
     cut = level * strength(mask)
     grain = mask + ragged * noise(rng, mask.shape)
+    if gaps:
+        grain = grain + gaps * field(rng, mask.shape, max(2.0, gap_size))
     if uneven:
         grain = grain + uneven * field(rng, mask.shape, 2.5 * mask.shape[0])
     return (grain > cut).astype(np.float32)
@@ -80,7 +116,9 @@ def dots(mask: np.ndarray, pitch: float, rng: Rng) -> np.ndarray:
     h, w = mask.shape
     y, x = np.arange(h, dtype=np.float32)[:, None], np.arange(w, dtype=np.float32)[None, :]
     phase = rng.uniform(0, pitch, 2)
-    grid = (np.cos((y - phase[0]) * (2 * np.pi / pitch)) + np.cos((x - phase[1]) * (2 * np.pi / pitch))) * 0.25 + 0.5
+    grid = (
+        np.cos((y - phase[0]) * (2 * np.pi / pitch)) + np.cos((x - phase[1]) * (2 * np.pi / pitch))
+    ) * 0.25 + 0.5
     return np.clip(mask * (0.35 + 1.1 * grid), 0, 1)
 
 
@@ -102,7 +140,7 @@ def specks(image: np.ndarray, rng: Rng, count: int, ink: float, largest: int) ->
     for _ in range(count):
         y, x = int(rng.integers(h)), int(rng.integers(w))
         size = rng.integers(1, largest + 1, 2)
-        image[y:y + size[0], x:x + size[1]] = ink
+        image[y : y + size[0], x : x + size[1]] = ink
     return image
 
 

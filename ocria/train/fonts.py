@@ -5,16 +5,19 @@ has the files, and symbol, mathematical or display fonts cannot slip in. Files a
 the usual font folders and every folder named in the environment variable OCRIA_FONTS.
 """
 
+import json
 import os
 import random
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from fontTools.ttLib import TTFont
 from PIL import ImageFont
 
 from ocria.errors import MissingDependencyError
+from ocria.train.charset import CHARSET
+from ocria.train.corpus import cache_dir
 
 _ROOTS = ("/usr/share/fonts", "/usr/local/share/fonts", "/usr/share/texmf/fonts",
           "/usr/share/texlive/texmf-dist/fonts", "~/.fonts", "~/.local/share/fonts")
@@ -152,6 +155,7 @@ _FAMILIES: dict[str, tuple[str, float, str, str, str, str, str]] = {
 
 # Whole designs, never a family whose clone is trained on.
 HELD_OUT_FAMILIES = frozenset({"Gentium Plus", "GFS Didot", "Clear Sans", "Inconsolata", "Courier Prime"})
+LIGATURES = "ﬀﬁﬂﬃﬄ"
 STYLES = ("regular", "italic", "bold", "bold_italic")
 GROUPS = ("serif", "sans", "mono", "other")
 
@@ -223,15 +227,23 @@ def load(path: str, size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(path, size)
 
 
-@lru_cache(maxsize=None)
+@cache
 def glyphs(path: str) -> Glyphs:
-    """The characters and substitution features of a font file."""
-    with TTFont(path, lazy=True) as font:
-        chars = frozenset(map(chr, font.getBestCmap()))
-        features = frozenset()
-        if "GSUB" in font and font["GSUB"].table.FeatureList:
-            features = frozenset(record.FeatureTag for record in font["GSUB"].table.FeatureList.FeatureRecord)
-    return Glyphs(chars, features)
+    """The characters and substitution features of a font file (kept in the cache folder: reading is slow)."""
+    status = os.stat(path)
+    kept = cache_dir() / "fonts" / f"{Path(path).name}-{status.st_size}-{int(status.st_mtime)}.json"
+    if not kept.exists():
+        with TTFont(path, lazy=True) as font:
+            features = set()
+            if "GSUB" in font and font["GSUB"].table.FeatureList:
+                features = {record.FeatureTag for record in font["GSUB"].table.FeatureList.FeatureRecord}
+            chars = "".join(c for c in map(chr, sorted(font.getBestCmap())) if c in CHARSET or c in LIGATURES)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        partial = kept.with_suffix(f".{os.getpid()}.part")
+        partial.write_text(json.dumps([chars, sorted(features)]), encoding="utf-8")
+        partial.replace(kept)  # several readers may fill the cache at once
+    chars, features = json.loads(kept.read_text("utf-8"))
+    return Glyphs(frozenset(chars), frozenset(features))
 
 
 @lru_cache(maxsize=1)

@@ -9,8 +9,12 @@ import numpy as np
 from ocria.train import degrade as d
 
 PROFILES = ("clean", "bilevel", "grey", "thermal", "magazine")
-_WEIGHTS = {"receipt": (0.14, 0.16, 0.20, 0.40, 0.10), "code": (0.45, 0.27, 0.2, 0.03, 0.05),
-            "book": (0.18, 0.50, 0.22, 0.0, 0.10), "play": (0.18, 0.50, 0.22, 0.0, 0.10)}
+_WEIGHTS = {
+    "receipt": (0.14, 0.16, 0.20, 0.40, 0.10),
+    "code": (0.45, 0.27, 0.2, 0.03, 0.05),
+    "book": (0.18, 0.50, 0.22, 0.0, 0.10),
+    "play": (0.18, 0.50, 0.22, 0.0, 0.10),
+}
 _OTHER = (0.29, 0.37, 0.20, 0.03, 0.11)
 
 
@@ -20,8 +24,9 @@ def draw_profile(rng: d.Rng, kind: str) -> str:
 
 def scan(mask: np.ndarray, profile: str, rng: d.Rng, x_height: float) -> np.ndarray:
     """Grey uint8 [H, W] of an ink mask float32 [H, W] in 0..1 after the profile's degradations."""
-    grey = {"clean": _clean, "bilevel": _bilevel, "grey": _grey, "thermal": _thermal, "magazine": _magazine}[profile](
-        mask, rng, x_height)
+    grey = {"clean": _clean, "bilevel": _bilevel, "grey": _grey, "thermal": _thermal, "magazine": _magazine}[
+        profile
+    ](mask, rng, x_height)
     if rng.random() < 0.015:
         grey = 1 - grey
     image = (np.clip(grey, 0, 1) * 255 + 0.5).astype(np.uint8)
@@ -49,10 +54,16 @@ def _bilevel(mask: np.ndarray, rng: d.Rng, x_height: float) -> np.ndarray:
     level = rng.uniform(0.55 - 0.25 * hard, 0.6 + 0.25 * hard)
     ragged = rng.uniform(0.01, 0.04 + 0.11 * hard)
     uneven = rng.uniform(0, 0.22) * hard if rng.random() < 0.5 else 0.0
-    out = d.bilevel(mask, rng, level, ragged, uneven)
+    gaps = rng.uniform(0.03, 0.24) * min(1.0, x_height / 14) if rng.random() < 0.4 else 0.0
+    out = d.bilevel(mask, rng, level, ragged, uneven, gaps, rng.uniform(0.1, 0.35) * x_height)
     if rng.random() < 0.3:
-        out = d.specks(out, rng, int(rng.integers(1, 2 + int(out.size / 2500))), float(rng.random() < 0.75),
-                       max(2, int(x_height / 7)))
+        out = d.specks(
+            out,
+            rng,
+            int(rng.integers(1, 2 + int(out.size / 2500))),
+            float(rng.random() < 0.75),
+            max(2, int(x_height / 7)),
+        )
     if rng.random() < 0.08:
         out = d.salt(out, rng, rng.uniform(0.0005, 0.012))
     if rng.random() < 0.15:  # scanned bilevel, shown scaled
@@ -67,13 +78,21 @@ def _grey(mask: np.ndarray, rng: d.Rng, x_height: float) -> np.ndarray:
         mask = d.spread(mask, rng.uniform(-0.4, 0.8) * min(1.0, x_height / 16))
     ghost = d.blur(mask[:, ::-1], 0.12 * x_height) * rng.uniform(0.03, 0.22) if rng.random() < 0.2 else 0.0
     mask = d.blur(mask, rng.uniform(0.02, 0.05 + 0.09 * hard) * x_height)
+    if rng.random() < 0.08:
+        mask = d.smear(mask, rng.uniform(1.2, max(1.3, 0.16 * x_height)), bool(rng.random() < 0.5))
     if rng.random() < 0.4:
-        mask = mask * (1 - rng.uniform(0.1, 0.55) * np.clip(0.4 + d.field(rng, mask.shape, 1.2 * x_height), 0, 1))
+        mask = mask * (
+            1 - rng.uniform(0.1, 0.55) * np.clip(0.4 + d.field(rng, mask.shape, 1.2 * x_height), 0, 1)
+        )
     if rng.random() < 0.25 and x_height > 13:
         mask = d.resample(mask, rng, rng.uniform(1.1, min(2.6, x_height / 8)))
     paper = rng.uniform(0.7, 1.0)
-    ink = rng.uniform(0.0, 0.35) if rng.random() < 0.75 else paper - rng.uniform(0.2, 0.45)
-    ground = paper - np.roll(ghost, int(rng.integers(-9, 9)), axis=0) * (paper - ink) if not np.isscalar(ghost) else paper
+    ink = rng.uniform(0.0, 0.35) if rng.random() < 0.75 else paper - rng.uniform(0.25, 0.45)
+    ground = (
+        paper - np.roll(ghost, int(rng.integers(-9, 9)), axis=0) * (paper - ink)
+        if not np.isscalar(ghost)
+        else paper
+    )
     if rng.random() < 0.4:
         ground = ground + rng.uniform(0.02, 0.16) * d.field(rng, mask.shape, rng.uniform(3, 14) * x_height)
     if rng.random() < 0.3:
@@ -107,8 +126,13 @@ def _magazine(mask: np.ndarray, rng: d.Rng, x_height: float) -> np.ndarray:
         mask = np.clip(mask + rng.uniform(0.3, 1.2) * (mask - d.blur(mask, 0.15 * x_height)), -0.3, 1.2)
     paper = rng.uniform(0.55, 1.0)
     ink = rng.uniform(0.0, max(0.02, paper - 0.4))
-    if rng.random() < 0.3:
+    roll = rng.random()
+    if roll < 0.3:
         paper = paper + rng.uniform(0.02, 0.07) * d.noise(rng, mask.shape)
+    elif roll < 0.5 and paper < 0.9:
+        paper = paper + rng.uniform(0.03, 0.16) * d.screen(
+            mask.shape, rng.uniform(2.2, 5.0), rng.uniform(0, 1.5)
+        )
     out = paper + (ink - paper) * mask
     if rng.random() < 0.4:
         out = out + rng.uniform(0.02, 0.15) * d.field(rng, mask.shape, rng.uniform(2, 12) * x_height)
