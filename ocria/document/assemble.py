@@ -111,7 +111,7 @@ class Run:
         if self.reader is None:
             self.reader = Reader(self.options)
         document.model = self.reader.model
-        for item in read_pages(self.source.path, jobs, self.reader):
+        for item in read_pages(self.source.path, jobs, self.reader, self.cancel):
             yield from self._take(document, item)
 
     def _take(self, document: Document, item: Event | Page) -> Iterator[Event]:

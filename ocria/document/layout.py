@@ -5,6 +5,7 @@ No OCR engine is ever started here: pymupdf4llm's own use of one is switched off
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pymupdf
@@ -15,6 +16,13 @@ from ocria.document.clean import clean_text, escape_markdown, join_lines
 from ocria.document.mupdf import quiet_stdout, serial
 from ocria.document.result import Block
 from ocria.document.table import table_markdown, table_text
+from ocria.events import Box
+
+# Points; more than any sheet of paper has (A0 is 3370 long).
+_LONGEST_SIDE = 5000.0
+
+# A heading is bold by being one.
+_BOLD_HEADING = re.compile(r"^(#+ )\*\*(.*?)\*\*$")
 
 _TYPES = {
     "section-header": "heading",
@@ -46,6 +54,8 @@ def lay_out(pdf: pymupdf.Document, index: int) -> Layout:
     copy.insert_pdf(pdf, from_page=index, to_page=index, links=False)
     page = copy[0]
     width, height = page.rect.width, page.rect.height
+    left, top = _crop_if_huge(page)
+    crop_width, crop_height = page.rect.width, page.rect.height
     turned = _turn_to_upright(page)
     page.set_rotation((page.rotation + turned) % 360)
     with quiet_stdout():
@@ -55,7 +65,8 @@ def lay_out(pdf: pymupdf.Document, index: int) -> Layout:
     for box in boxes:
         block = _block(parsed, box, len(blocks))
         if block is not None:
-            block.box = _turn_back(block.box, turned, width, height)
+            x0, y0, x1, y1 = _turn_back(block.box, turned, crop_width, crop_height)
+            block.box = _within((x0 + left, y0 + top, x1 + left, y1 + top), width, height)
             blocks.append(block)
     copy.close()
     return Layout(blocks, turned)
@@ -83,6 +94,8 @@ def _block(parsed: ParsedDocument, box: LayoutBox, order: int) -> Block | None:
     _escape(lines, code)
     box.textlines = lines
     markdown = _markdown(parsed, box).strip()
+    if kind in ("title", "heading"):
+        markdown = _BOLD_HEADING.sub(r"\1\2", markdown)
     return Block("code" if code else kind, place, text, markdown, order, font_size=round(size, 1))
 
 
@@ -136,11 +149,43 @@ def _turn_to_upright(page: pymupdf.Page) -> int:
     return max(weight, key=weight.__getitem__)
 
 
+def _crop_if_huge(page: pymupdf.Page) -> tuple[float, float]:
+    """Crop a page of absurd size to its text, for the layout analysis draws it; returns the crop's origin on
+    the displayed page."""
+    if max(page.rect.width, page.rect.height) <= _LONGEST_SIDE:
+        return 0.0, 0.0
+    text = pymupdf.Rect()
+    for block in page.get_text("blocks"):
+        text |= pymupdf.Rect(block[:4]) * page.rotation_matrix
+    margin = pymupdf.Rect(-36, -36, 36, 36)
+    shown = (text + margin) & page.rect
+    if text.is_empty or max(shown.width, shown.height) > _LONGEST_SIDE:
+        return 0.0, 0.0
+    page.set_cropbox(shown * page.derotation_matrix + _origin(page))
+    return shown.x0, shown.y0
+
+
+def _origin(page: pymupdf.Page) -> pymupdf.Rect:
+    """Where the displayed page begins in the coordinates of `set_cropbox`."""
+    x, y = page.cropbox_position
+    return pymupdf.Rect(x, y, x, y)
+
+
+def _within(box: Box, width: float, height: float) -> Box:
+    x0, y0, x1, y1 = box
+    return (
+        round(min(max(x0, 0.0), width), 2),
+        round(min(max(y0, 0.0), height), 2),
+        round(min(max(x1, 0.0), width), 2),
+        round(min(max(y1, 0.0), height), 2),
+    )
+
+
 def _linear(matrix: pymupdf.Matrix) -> pymupdf.Matrix:
     return pymupdf.Matrix(matrix.a, matrix.b, matrix.c, matrix.d, 0, 0)
 
 
-def _turn_back(box: tuple, turned: int, width: float, height: float) -> tuple[float, float, float, float]:
+def _turn_back(box: Box, turned: int, width: float, height: float) -> Box:
     """A box on the turned page as a box on the displayed page of `width` x `height`."""
     x0, y0, x1, y1 = box
     if turned == 90:
@@ -149,4 +194,4 @@ def _turn_back(box: tuple, turned: int, width: float, height: float) -> tuple[fl
         x0, y0, x1, y1 = width - x1, height - y1, width - x0, height - y0
     elif turned == 270:
         x0, y0, x1, y1 = width - y1, x0, width - y0, x1
-    return tuple(round(float(v), 2) for v in (x0, y0, x1, y1))
+    return x0, y0, x1, y1

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from threading import Event as Flag
 
 import numpy as np
 
 from ocria.document.layout import lay_out
-from ocria.document.place import PlacedLine, place_lines
+from ocria.document.place import LinePlace, place_lines
 from ocria.document.reader import ReaderLike, Reading, ReadText
 from ocria.document.result import DEGENERATE, FAILED, OK, TIMEOUT, TRUNCATED, Block, Page
 from ocria.document.source import SourcePage
-from ocria.events import Box, Event, LinesFound, Note, TextDelta
+from ocria.events import Event, LinesFound, Note, TextDelta
 
 # Of several faults on one page the worst names it.
 _WORST_FIRST = (FAILED, TIMEOUT, DEGENERATE, TRUNCATED)
@@ -36,11 +37,14 @@ class _Unit:
 
     job: PageJob
     images: list[np.ndarray]
-    boxes: list[Box]
+    places: list[LinePlace]
 
 
-def read_pages(path: str, jobs: list[PageJob], reader: ReaderLike) -> Iterator[Event | Page]:
-    """Read the pages and yield them, with events on the way. A page that fails is yielded as `failed`."""
+def read_pages(
+    path: str, jobs: list[PageJob], reader: ReaderLike, cancel: Flag
+) -> Iterator[Event | Page]:
+    """Read the pages and yield them, with events on the way. A page that fails is yielded as `failed`; once
+    `cancel` is set the engine is stopped and no page comes."""
     units: list[_Unit] = []
     for job in jobs:
         try:
@@ -49,9 +53,11 @@ def read_pages(path: str, jobs: list[PageJob], reader: ReaderLike) -> Iterator[E
             yield from _failed(path, job, error)
             continue
         if reader.unit == "line":
-            yield LinesFound(path, job.page.index, tuple(units[-1].boxes))
+            yield LinesFound(path, job.page.index, tuple(place.box for place in units[-1].places))
     owners = [(unit, place) for unit in units for place in range(len(unit.images))]
-    results = yield from _relay(path, owners, reader.stream([unit.images[place] for unit, place in owners]))
+    results = yield from _relay(path, owners, reader.stream([u.images[place] for u, place in owners]), cancel)
+    if results is None:
+        return
     for unit in units:
         mine, results = results[: len(unit.images)], results[len(unit.images) :]
         try:
@@ -67,18 +73,20 @@ def read_pages(path: str, jobs: list[PageJob], reader: ReaderLike) -> Iterator[E
 def _cut(job: PageJob, unit: str) -> _Unit:
     """Render the page and, for a line model, find its lines."""
     pixels = job.source.render(job.dpi)
+    width, height = job.page.width, job.page.height
     if unit == "page":
-        return _Unit(job, [pixels], [(0.0, 0.0, job.page.width, job.page.height)])
+        return _Unit(job, [pixels], [LinePlace((0.0, 0.0, width, height), height, height)])
     from ocria.document.lines import find_lines
 
     gray = to_gray(pixels)
-    across, down = job.page.width / gray.shape[1], job.page.height / gray.shape[0]
-    lines = find_lines(gray)
-    boxes = [
-        tuple(round(float(v), 2) for v in (x0 * across, y0 * down, x1 * across, y1 * down))
-        for x0, y0, x1, y1 in (line.box for line in lines)
-    ]
-    return _Unit(job, [line.crop for line in lines], boxes)
+    across, down = width / gray.shape[1], height / gray.shape[0]
+    lines = find_lines(gray, dpi=72 / across).lines
+    places = []
+    for line in lines:
+        x0, y0, x1, y1 = (float(v) for v in line.box)
+        box = (round(x0 * across, 2), round(y0 * down, 2), round(x1 * across, 2), round(y1 * down, 2))
+        places.append(LinePlace(box, float(line.baseline) * down, float(line.x_height) * down))
+    return _Unit(job, [line.crop for line in lines], places)
 
 
 def to_gray(pixels: np.ndarray) -> np.ndarray:
@@ -91,9 +99,14 @@ def to_gray(pixels: np.ndarray) -> np.ndarray:
     return 255 - gray if np.median(gray) < 96 else gray
 
 
-def _relay(path: str, owners: list[tuple[_Unit, int]], reading: Reading) -> Iterator[Event]:
-    """Yield the text as it comes; returns the results."""
+def _relay(
+    path: str, owners: list[tuple[_Unit, int]], reading: Reading, cancel: Flag
+) -> Generator[Event, None, list[ReadText] | None]:
+    """Yield the text as it comes; returns the results, or None when cancelled."""
     while True:
+        if cancel.is_set():
+            reading.close()
+            return None
         try:
             delta = next(reading)
         except StopIteration as end:
@@ -110,16 +123,16 @@ def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:
     _judge(page, results, kind)
     if kind == "page":
         text = results[0].text.strip()
-        page.blocks = [Block("page", unit.boxes[0], text, text, 0, page.confidence)] if text else []
+        page.blocks = [Block("page", unit.places[0].box, text, text, 0, page.confidence)] if text else []
     else:
-        page.blocks = _blocks_of_lines(page, unit.boxes, results)
+        page.blocks = _blocks_of_lines(page, unit.places, results)
     page.seconds = time.monotonic() - unit.job.begun
 
 
-def _blocks_of_lines(page: Page, boxes: list[Box], results: list[ReadText]) -> list[Block]:
+def _blocks_of_lines(page: Page, places: list[LinePlace], results: list[ReadText]) -> list[Block]:
     """Lay the lines out; each block takes the mean confidence of the lines whose middle it holds."""
-    lines = [PlacedLine(result.text, box) for box, result in zip(boxes, results, strict=True)]
-    if not any(line.text.strip() for line in lines):
+    lines = [(result.text, place) for place, result in zip(places, results, strict=True)]
+    if not any(text.strip() for text, _ in lines):
         return []
     pdf = place_lines(page.width, page.height, lines)
     blocks = lay_out(pdf, 0).blocks
@@ -128,8 +141,8 @@ def _blocks_of_lines(page: Page, boxes: list[Box], results: list[ReadText]) -> l
         x0, y0, x1, y1 = block.box
         members = [
             result
-            for (a, b, c, d), result in zip(boxes, results, strict=True)
-            if x0 <= (a + c) / 2 <= x1 and y0 <= (b + d) / 2 <= y1
+            for place, result in zip(places, results, strict=True)
+            if x0 <= (place.box[0] + place.box[2]) / 2 <= x1 and y0 <= (place.box[1] + place.box[3]) / 2 <= y1
         ]
         block.confidence = _mean(members)
     return blocks

@@ -56,14 +56,19 @@ def open_source(data: str | os.PathLike[str] | bytes | BinaryIO, password: str |
     if not content:
         raise InputError("the file is empty", path=path)
     sha256 = hashlib.sha256(content).hexdigest()
-    # The PDF header may stand behind some leading rubbish, as readers have always allowed.
-    if b"%PDF-" in content[:1024]:
+    if _looks_like_pdf(content):
         from ocria.document.pdf import PdfSource
 
         return PdfSource(path, content, sha256, password)
     from ocria.document.image import ImageSource
 
     return ImageSource(path, content, sha256)
+
+
+def _looks_like_pdf(content: bytes) -> bool:
+    """Readers have always allowed rubbish before the header, and files with a damaged header exist: those are
+    known by their end."""
+    return b"%PDF" in content[:1024] or b"%%EOF" in content[-1024:]
 
 
 def _read(data: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:
