@@ -24,6 +24,7 @@ from report import (
     confusion_counts,
     confusion_table,
     group_table,
+    shown,
     summary,
     worst_places,
     worst_words,
@@ -112,11 +113,12 @@ def print_report(readings: dict[str, dict[str, list[Reading]]], readers: list[st
     if worst:
         print(f"\nWorst places of {readers[0]} (edits, item; truth above output)")
         for place in worst_places(mine, worst):
-            print(f"{place.edits:>4}  {place.name}\n      {place.truth}\n      {place.output}")
+            print(f"{place.edits:>4}  {place.name}\n      {shown(place.truth)}\n      {shown(place.output)}")
         print(f"\nWorst items of {readers[0]} by word F1 (words missed; words made up)")
         for name, f1, missed, made_up in worst_words(mine, worst):
             print(f"{f1:.3f}  {name}")
-            print(f"       missed  {' '.join(missed)[:95]}\n       made up {' '.join(made_up)[:95]}")
+            print(f"       missed  {shown(' '.join(missed))[:95]}")
+            print(f"       made up {shown(' '.join(made_up))[:95]}")
     print(f"\nConfusions of {readers[0]} where the truth has an order")
     print("\n".join(confusion_table(counts)))
     confusions = [[a, b, n] for (a, b), n in counts.most_common(50)]
@@ -141,7 +143,7 @@ def write_json(path: Path, document: dict, readings: dict[str, dict[str, list[Re
     """The whole document with every text and score."""
     items = [
         {"reader": reader, "group": group, "name": one.name, "truth": one.truth, "output": one.output}
-        | {"seconds": one.seconds, "cer": one.score.cer, "wer": one.score.wer, "f1": one.score.f1}
+        | {"status": one.status, "seconds": one.seconds, "cer": one.score.cer, "wer": one.score.wer, "f1": one.score.f1}
         for group, by_reader in readings.items()
         for reader, found in by_reader.items()
         for one in found

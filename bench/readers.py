@@ -106,7 +106,7 @@ class Ocria:
         found = self._reader.read_lines(crops)
         share = (time.perf_counter() - start) / len(items)
         return [
-            Reading(item.group, item.name, item.truth, line.text, share)
+            Reading(item.group, item.name, item.truth, line.text, share, line.status)
             for item, line in zip(items, found, strict=True)
         ]
 
@@ -116,4 +116,4 @@ class Ocria:
         start = time.perf_counter()
         document = ocria.parse(image_file(item, self._cache), mode="model", reader=self._reader)
         seconds = time.perf_counter() - start
-        return Reading(item.group, item.name, item.truth, document.text, seconds)
+        return Reading(item.group, item.name, item.truth, document.text, seconds, document.status)

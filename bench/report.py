@@ -21,6 +21,8 @@ class Reading:
     truth: str
     output: str
     seconds: float
+    status: str = "ok"
+    """The reader's own word on how the item ended."""
 
     @property
     def lower(self) -> bool:
@@ -31,11 +33,17 @@ class Reading:
         return score(self.truth, self.output, lower=self.lower)
 
 
+def shown(text: str) -> str:
+    """A text that is safe to print: an untrained model writes control characters."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
 def summary(readings: list[Reading]) -> dict[str, float]:
     """Totals and medians of the readings of one group; all rates in 0..1."""
     scores = [reading.score for reading in readings]
     return {
         "items": len(scores),
+        "not_ok": sum(reading.status != "ok" for reading in readings),
         "cer": total_cer(scores),
         "cer_median": median(s.cer for s in scores),
         "wer": total_wer(scores),
@@ -52,7 +60,7 @@ def group_table(groups: dict[str, dict[str, dict[str, float]]], readers: list[st
     Of a group scored by words CER and WER are left out: its truth has no order.
     """
     rates = " ".join(f"{name:>7}" for name in ("CER", "median", "WER"))
-    head = f"{'group':<44} {'reader':<16} {'items':>5} {rates} {'F1':>6} {'s/item':>7}"
+    head = f"{'group':<44} {'reader':<16} {'items':>5} {rates} {'F1':>6} {'s/item':>7} {'not ok':>6}"
     lines = [head, "-" * len(head)]
     for group, by_reader in groups.items():
         title = GROUPS[group].title
@@ -62,7 +70,8 @@ def group_table(groups: dict[str, dict[str, dict[str, float]]], readers: list[st
                 rates = f"{row['cer']:>7.2%} {row['cer_median']:>7.2%} {row['wer']:>7.2%} {row['f1']:>6.3f}"
             else:
                 rates = f"{'':>7} {row['f1_median']:>7.3f} {'':>7} {row['f1']:>6.3f}"
-            lines.append(f"{title:<44} {reader:<16} {row['items']:>5} {rates} {row['seconds_mean']:>7.2f}")
+            cost = f"{row['seconds_mean']:>7.2f} {row['not_ok']:>6}"
+            lines.append(f"{title:<44} {reader:<16} {row['items']:>5} {rates} {cost}")
             title = ""
     return lines
 

@@ -198,7 +198,7 @@ def compare(arguments: argparse.Namespace) -> int:
     document = {"bench": "throughput", "method": how, "lines": len(kept), "tokens": tokens}
     if different:
         for one in different[:10]:
-            print(f"line {one.line}, batch {one.batch}\n  ocria        {one.ours}\n  transformers {one.theirs}")
+            print(f"line {one.line}, batch {one.batch}\n  ocria        {one.ours!r}\n  transformers {one.theirs!r}")
         print(f"{len(different)} outputs differ: no speed is reported.")
         print(json.dumps({**document, "same_output": False, "different": len(different)}))
         return 1
