@@ -31,21 +31,19 @@ def cut(ink: Ink, neighbour: Ink | None, rng: random.Random, noise: d.Rng) -> np
     top, bottom, left, right = rows[0], rows[-1] + 1, cols[0], cols[-1] + 1
     height = bottom - top
     roll = rng.random()
-    small = height < 0.55 * band  # a dash, a stop, "one": a finder takes the height from the line around it
-    if roll < 0.33 or (small and rng.random() < 0.85):
-        y0 = min(top, ink.baseline - ink.ascent) - rng.uniform(-0.05, 0.12) * band
-        y1 = max(bottom, ink.baseline + ink.descent) + rng.uniform(-0.05, 0.12) * band
-        y0, y1 = min(y0, top), max(y1, bottom)
-    elif roll < 0.42:
+    alone = height < 0.25 * band  # a dash or a stop: some finders give it the height of its line
+    if roll < 0.25 or (alone and rng.random() < 0.5):
+        y0 = min(top, ink.baseline - ink.ascent - rng.uniform(-0.05, 0.12) * band)
+        y1 = max(bottom, ink.baseline + ink.descent + rng.uniform(-0.05, 0.12) * band)
+    elif roll < 0.34:
         y0, y1 = top - rng.uniform(0.1, 0.3) * height, bottom + rng.uniform(0.1, 0.3) * height
-    elif roll < 0.47:
+    elif roll < 0.39:
         y0, y1 = top + rng.uniform(-0.05, 0.03) * height, bottom - rng.uniform(-0.05, 0.03) * height
     else:
         y0, y1 = top - rng.uniform(0.04, 0.15) * height, bottom + rng.uniform(0.04, 0.15) * height
     if neighbour is not None:
-        mask, y0, y1 = _beside(mask, neighbour, ink, rng, top, bottom, y0, y1)
-    x0 = left - (rng.uniform(0, 0.12) if rng.random() < 0.6 else rng.uniform(0.1, 1.5)) * band
-    x1 = right + (rng.uniform(0, 0.12) if rng.random() < 0.6 else rng.uniform(0.1, 1.5)) * band
+        mask, y0, y1 = _with_neighbour(mask, neighbour, ink, rng, top, bottom, y0, y1)
+    x0, x1 = left - _side(rng) * band, right + _side(rng) * band
     return _window(mask, round(y0), round(y1), round(x0), round(x1))
 
 
@@ -60,22 +58,49 @@ def furnish(mask: np.ndarray, rng: random.Random) -> np.ndarray:
     elif roll < 0.04:  # rule above or below
         y = 0 if rng.random() < 0.5 else h - thick
         mask[y : y + thick, rng.randrange(max(1, w // 3)) :] = 1
-    elif roll < 0.07:  # vertical rule or a black border at one end
-        width = thick if rng.random() < 0.6 else round(rng.uniform(0.1, 0.6) * h)
-        gap = round(rng.uniform(0.12, 0.5) * h)
-        bar = np.zeros((h, width + gap), np.float32)
-        if rng.random() < 0.5:
-            bar[:, :width] = 1
-            mask = np.concatenate([bar, mask], axis=1)
-        else:
-            bar[:, gap:] = 1
-            mask = np.concatenate([mask, bar], axis=1)
-    elif roll < 0.08:  # box of a table cell
+    elif roll < 0.075:  # a rule, the edge of a page or a blot at one end
+        mask = _with_edge(mask, rng, thick)
+    elif roll < 0.083:  # box of a table cell
         mask[:thick] = mask[-thick:] = 1
+    elif roll < 0.09:  # box around the words
+        gap = round(rng.uniform(0.12, 0.4) * h)
+        mask = np.pad(np.pad(mask, gap), thick, constant_values=1)
     return mask
 
 
-def _beside(mask, neighbour: Ink, ink: Ink, rng, top, bottom, y0, y1):
+def _side(rng: random.Random) -> float:
+    """Paper left or right of the ink, in heights of the band: a finder's margin, hardly any, or much."""
+    roll = rng.random()
+    return (
+        rng.uniform(0.15, 0.4)
+        if roll < 0.5
+        else rng.uniform(0, 0.12)
+        if roll < 0.78
+        else rng.uniform(0.1, 1.5)
+    )
+
+
+def _with_edge(mask: np.ndarray, rng: random.Random, thick: int) -> np.ndarray:
+    """The crop with foreign ink at one end: a whole or broken upright rule, a black border, a round hole."""
+    h = mask.shape[0]
+    kind = rng.random()
+    width = thick if kind < 0.6 else round(rng.uniform(0.1, 0.6) * h)
+    gap = round(rng.uniform(0.12, 1.2) * h)
+    bar = np.zeros((h, width + gap), np.float32)
+    if kind < 0.3:
+        bar[:, :width] = 1
+    elif kind < 0.6:
+        y = rng.randrange(h)
+        bar[y : y + max(2, round(rng.uniform(0.1, 0.9) * h)), :width] = 1
+    elif kind < 0.9:
+        bar[:, :width] = 1
+    else:
+        y, x = np.ogrid[:h, : width + gap]
+        bar[(y - rng.uniform(0.3, 0.7) * h) ** 2 + (x - width / 2) ** 2 < (width / 2) ** 2] = 1
+    return np.concatenate([bar, mask] if rng.random() < 0.5 else [mask, bar[:, ::-1]], axis=1)
+
+
+def _with_neighbour(mask, neighbour: Ink, ink: Ink, rng, top, bottom, y0, y1):
     """`mask` with the neighbouring line's ink at its distance, and the crop opened towards it."""
     band = ink.ascent + ink.descent
     below = rng.random() < 0.5

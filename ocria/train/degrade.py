@@ -122,10 +122,30 @@ def dots(mask: np.ndarray, pitch: float, rng: Rng) -> np.ndarray:
     return np.clip(mask * (0.35 + 1.1 * grid), 0, 1)
 
 
+def pixels(mask: np.ndarray, rng: Rng, cell: float, round_dots: bool) -> np.ndarray:
+    """The mask in square cells of `cell` pixels, each black or white: the letters of a printer's own font."""
+    h, w = mask.shape
+    pil = Image.fromarray((mask * 255).astype(np.uint8))
+    coarse = pil.resize((max(1, round(w / cell)), max(1, round(h / cell))), Image.Resampling.BOX)
+    values = np.asarray(coarse, dtype=np.float32) / 255
+    coarse = Image.fromarray((values > rng.uniform(0.4, 0.6) * strength(values)).astype(np.float32))
+    out = np.asarray(coarse.resize((w, h), Image.Resampling.NEAREST))
+    if round_dots:
+        y, x = (
+            np.arange(n, dtype=np.float32) % (n / m) / (n / m) - 0.5
+            for n, m in zip((h, w), coarse.size[::-1], strict=True)
+        )
+        out = out * np.clip(1.6 - 2.6 * (y[:, None] ** 2 + x[None, :] ** 2) ** 0.5, 0, 1)
+    return out
+
+
 def streaks(mask: np.ndarray, rng: Rng, depth: float) -> np.ndarray:
     """Ink weakened along rows or columns, as a worn thermal head or ribbon does."""
     h, w = mask.shape
-    if rng.random() < 0.5:
+    kind = rng.random()
+    if kind < 0.2:  # a few dead points of the head
+        line = (rng.random(h) < 0.08).astype(np.float32)[:, None]
+    elif kind < 0.5:
         line = np.clip(rng.standard_normal(h).astype(np.float32) * 0.5 + 0.4, 0, 1)[:, None]
     else:
         line = field(rng, (2, w), max(3.0, h * rng.uniform(0.2, 2.5)))[:1]

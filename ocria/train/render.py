@@ -12,7 +12,8 @@ from ocria.train.style import Style
 
 _LIGATURES = (("ffi", "ﬃ"), ("ffl", "ﬄ"), ("fi", "ﬁ"), ("fl", "ﬂ"), ("ff", "ﬀ"))
 _RAISED = frozenset("⁰¹²³⁴⁵⁶⁷⁸⁹")
-_SET_OFF = frozenset(";:?!—")
+# Signs that old printers set off: by a space before and behind them.
+_BEFORE, _BEHIND = frozenset(";:?!—”"), frozenset("—“")
 # Sizes of the drawings that are shrunk to the wanted size: few, so that the cache of fonts serves them.
 _MASTERS = (36, 48, 64, 88, 120)
 
@@ -96,13 +97,13 @@ def _pieces(style: Style, text: str, fonts: FontSet) -> list[_Piece]:
         joined = _ligated(run, path) if style.ligatures and not style.tracking else run
         font = load(path, size)
         for unit in joined if single else _units(style, joined):
-            if style.stop_space and unit[0] in _SET_OFF and pieces:
+            if style.stop_space and unit[0] in _BEFORE and pieces:
                 x += style.stop_space * style.size
             pieces.append(
                 _Piece(unit, path, size, rise, features, x, font.getlength(unit, features=features))
             )
             x += pieces[-1].advance + style.tracking * style.size
-            if style.stop_space and unit[-1] == "—":
+            if style.stop_space and unit[-1] in _BEHIND:
                 x += style.stop_space * style.size
             if unit[-1] == " ":
                 spaces += 1
@@ -158,10 +159,10 @@ def _units(style: Style, text: str) -> list[str]:
         return [text]
     units, start = [], 0
     for i, c in enumerate(text):
-        if style.stop_space and c in _SET_OFF and i > start:
+        if style.stop_space and c in _BEFORE and i > start:
             units.append(text[start:i])
             start = i
-        if i >= start and ((spaced and c == " ") or (style.stop_space and c == "—")):
+        if i >= start and ((spaced and c == " ") or (style.stop_space and c in _BEHIND)):
             units.append(text[start : i + 1])
             start = i + 1
     return [*units, text[start:]] if start < len(text) else units

@@ -106,7 +106,10 @@ def _grey(mask: np.ndarray, rng: d.Rng, x_height: float) -> np.ndarray:
 
 def _thermal(mask: np.ndarray, rng: d.Rng, x_height: float) -> np.ndarray:
     """Receipt print: dots, streaks, faint ink, often thresholded by the scanner's software."""
-    if rng.random() < 0.55:
+    roll = rng.random()
+    if roll < 0.3 and x_height > 11:
+        mask = d.pixels(mask, rng, x_height / rng.uniform(5.5, 10), bool(rng.random() < 0.4))
+    elif roll < 0.65:
         mask = d.dots(mask, rng.uniform(2.2, max(2.6, x_height / 4.5)), rng)
     if rng.random() < 0.6:
         mask = d.streaks(mask, rng, rng.uniform(0.1, 0.55))

@@ -23,7 +23,7 @@ class Style:
     sentence_space: float = 0.0  # added after a sentence's end
     gap_every: int = 0  # every n-th space is a wide gap (cells of a table)
     gap: float = 0.0
-    stop_space: float = 0.0  # before ; : ? ! and around dashes, as old printers set them off
+    stop_space: float = 0.0  # before ; : ? !, around dashes and inside quotes, as old printers set them
     jitter: float = 0.0  # letters off their place, as of a typewriter or worn type
     ligatures: bool = True
     italic_words: tuple[int, int] = (0, 0)  # first and last + 1 of the words in italics
@@ -53,6 +53,7 @@ _SMALL_CAPS = {
 }
 _SPEAKER = re.compile(r"((?:[A-Z][a-z]+ ){0,2}[A-Z][a-z]+)\. [A-Z]")
 _RUNNING = ("book", "journal", "technical", "play", "foreign", "footnote")
+_CODED = ("random", "code", "contact", "receipt", "cell")
 _TABULAR = ("table_row", "page_header", "contents", "receipt")
 
 
@@ -67,7 +68,9 @@ def draw_style(rng: random.Random, fonts: FontSet, text: str, kind: str, size: f
     caps = _caps_words(rng, words, kind) if proportional else (0, 0)
     own = "smcp" in available and text.isascii() and rng.random() < 0.6
     features = []
-    if "onum" in available and rng.random() < 0.4:
+    if kind in _CODED and "lnum" in available:  # old-style 0 and 1 are no more than small o and I
+        features.append("lnum")
+    elif "onum" in available and rng.random() < 0.4:
         features.append("onum")
     if (
         "dlig" in available
