@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,16 @@ def test_named_files_exist():
     assert named
     for path in named:
         assert (ROOT / path).is_file(), path
+
+
+@pytest.mark.skipif(
+    not (ROOT / "ocria" / "assets" / "nano" / "model.safetensors").is_file(),
+    reason="ocria/assets/nano has no weights",
+)
+def test_python_example_runs():
+    run = subprocess.run(
+        [sys.executable, "-c", block("Python", "python")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert "Ledger" in run.stdout  # the heading of the scanned sample
+    assert "'type': 'document_done'" in run.stdout
