@@ -7,6 +7,7 @@ from ocria.model.config import TextConfig
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.attention import window_attention
+from ocria.ops.linear import Linear, Projections
 from ocria.ops.norm import rms_norm
 from ocria.ops.rope import rotate
 
@@ -31,37 +32,33 @@ class GatedAttention(nn.Module):
         self.config = config
         dim, head_dim = config.hidden_size, config.head_dim
         # Per head: the query, then its gate.
-        self.q_proj = nn.Linear(dim, config.num_attention_heads * 2 * head_dim, bias=False)
-        self.k_proj = nn.Linear(dim, config.num_key_value_heads * head_dim, bias=False)
-        self.v_proj = nn.Linear(dim, config.num_key_value_heads * head_dim, bias=False)
-        self.o_proj = nn.Linear(config.num_attention_heads * head_dim, dim, bias=False)
+        self.q_proj = Linear(dim, config.num_attention_heads * 2 * head_dim, bias=False)
+        self.k_proj = Linear(dim, config.num_key_value_heads * head_dim, bias=False)
+        self.v_proj = Linear(dim, config.num_key_value_heads * head_dim, bias=False)
+        self.o_proj = Linear(config.num_attention_heads * head_dim, dim, bias=False)
         self.q_norm = RMSNorm(head_dim, config.rms_norm_eps)
         self.k_norm = RMSNorm(head_dim, config.rms_norm_eps)
+        self._fused: Projections | None = None
+
+    def fuse(self) -> None:
+        """Compute q, k and v in one product from now on."""
+        self._fused = Projections([self.q_proj, self.k_proj, self.v_proj])
 
     def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
         """x `[B, T, D]` -> `[B, T, D]`; writes this window's KV rows, attends to all rows up to each query's own."""
-        batch, rows, _ = x.shape
-        q, gate = self.q_proj(x).view(batch, rows, -1, 2 * self.config.head_dim).chunk(2, dim=-1)
-        q = self.q_norm(q).transpose(1, 2)
-        k = self.k_norm(self.k_proj(x).view(batch, rows, -1, self.config.head_dim)).transpose(1, 2)
-        v = self.v_proj(x).view(batch, rows, -1, self.config.head_dim).transpose(1, 2)
-        cos, sin = window.cos[:, None].to(x.dtype), window.sin[:, None].to(x.dtype)
-        q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
-        if state is None:
-            o = window_attention(q, k, v, None)
+        projected = self._fused(x) if self._fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        q, k, v = (part.unflatten(-1, (-1, self.config.head_dim)) for part in projected)
+        q, gate = q.unflatten(2, (-1, 2)).unbind(3)
+        cos, sin = window.cos[:, :, None].to(x.dtype), window.sin[:, :, None].to(x.dtype)
+        q = rotate(self.q_norm(q), cos, sin).to(v.dtype).transpose(1, 2)
+        k = rotate(self.k_norm(k), cos, sin).to(v.dtype)
+        if state is not None:
+            state.append(layer, window, k, v)
+        if state is None or window.fresh:
+            # The keys are the window's own rows; padding comes after all that is seen.
+            o = window_attention(q, k.transpose(1, 2), v.transpose(1, 2), None)
         else:
-            kv_rows = window.kv_rows()
-            # Padding rows go to the dummy slot; their index is clamped because they may run past the last row.
-            slots = torch.where(window.valid(), window.slots[:, None], 0)
-            target = kv_rows.clamp(max=state.max_len - 1)
-            keys, values = state.keys[layer], state.values[layer]
-            keys[slots, :, target] = k.transpose(1, 2).to(keys.dtype)
-            values[slots, :, target] = v.transpose(1, 2).to(values.dtype)
-            o = window_attention(
-                q,
-                keys[window.slots, :, : window.kv_len].to(q.dtype),
-                values[window.slots, :, : window.kv_len].to(q.dtype),
-                kv_rows,
-            )
+            keys, values = state.seen(layer, window)
+            o = window_attention(q, keys.to(q.dtype), values.to(q.dtype), window.mask)
         o = o.transpose(1, 2) * gate.sigmoid()
-        return self.o_proj(o.reshape(batch, rows, -1))
+        return self.o_proj(o.flatten(2))

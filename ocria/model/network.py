@@ -3,11 +3,14 @@
 import torch
 from torch import nn
 
+from ocria.model.attention import GatedAttention
 from ocria.model.config import ModelConfig
+from ocria.model.deltanet import GatedDeltaNet
 from ocria.model.state import DecoderState
-from ocria.model.text import TextDecoder
+from ocria.model.text import MLP, TextDecoder
 from ocria.model.vision import Grids, VisionEncoder
 from ocria.model.window import Window
+from ocria.ops.linear import Linear, linear
 
 
 class _Body(nn.Module):
@@ -26,7 +29,7 @@ class Qwen35(nn.Module):
         self.config = config
         self.model = _Body(config)
         if not config.tie_word_embeddings:
-            self.lm_head = nn.Linear(config.text.hidden_size, config.text.vocab_size, bias=False)
+            self.lm_head = Linear(config.text.hidden_size, config.text.vocab_size, bias=False)
 
     @property
     def device(self) -> torch.device:
@@ -36,6 +39,12 @@ class Qwen35(nn.Module):
     def dtype(self) -> torch.dtype:
         """The dtype of activations and KV rows; `A_log` and the gated norm are fp32 beside it."""
         return self.model.language_model.embed_tokens.weight.dtype
+
+    def fuse(self) -> None:
+        """Join the projections that share an input, for inference. Names and values of the weights stay."""
+        for module in self.model.language_model.modules():
+            if isinstance(module, (MLP, GatedAttention, GatedDeltaNet)):
+                module.fuse()
 
     def encode_image(self, patches: torch.Tensor, grids: Grids) -> torch.Tensor:
         """Image tokens `[M, D]` of one or several packed images (see `VisionEncoder`)."""
@@ -52,4 +61,4 @@ class Qwen35(nn.Module):
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden `[..., D]` -> logits `[..., vocab]` through the tied or own head."""
         head = self.model.language_model.embed_tokens if self.config.tie_word_embeddings else self.lm_head
-        return torch.nn.functional.linear(hidden, head.weight)
+        return linear(hidden, head.weight)

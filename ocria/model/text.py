@@ -9,6 +9,7 @@ from ocria.model.config import TextConfig
 from ocria.model.deltanet import GatedDeltaNet
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
+from ocria.ops.linear import Linear, Projections
 
 
 class MLP(nn.Module):
@@ -16,12 +17,18 @@ class MLP(nn.Module):
 
     def __init__(self, config: TextConfig):
         super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self.gate_proj = Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self._fused: Projections | None = None
+
+    def fuse(self) -> None:
+        """Compute gate and up in one product from now on."""
+        self._fused = Projections([self.gate_proj, self.up_proj])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        gate, up = self._fused(x) if self._fused else (self.gate_proj(x), self.up_proj(x))
+        return self.down_proj(F.silu(gate) * up)
 
 
 class DecoderLayer(nn.Module):

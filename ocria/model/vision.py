@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ocria.model.config import VisionConfig
+from ocria.ops.linear import Linear, linear
 from ocria.ops.rope import rotate, vision_rope
 
 Grids = list[tuple[int, int, int]]  # (frames, patch rows, patch columns) of each image
@@ -20,17 +21,17 @@ class PatchEmbed(nn.Module):
 
     def forward(self, patches: torch.Tensor) -> torch.Tensor:
         weight = self.proj.weight
-        return F.linear(patches.to(weight.dtype), weight.flatten(1), self.proj.bias)
+        return linear(patches.to(weight.dtype), weight.flatten(1), self.proj.bias)
 
 
 class VisionMLP(nn.Module):
     def __init__(self, config: VisionConfig):
         super().__init__()
-        self.linear_fc1 = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.linear_fc2 = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.linear_fc1 = Linear(config.hidden_size, config.intermediate_size, activation="gelu_tanh")
+        self.linear_fc2 = Linear(config.intermediate_size, config.hidden_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear_fc2(F.gelu(self.linear_fc1(x), approximate="tanh"))
+        return self.linear_fc2(self.linear_fc1(x))
 
 
 class VisionAttention(nn.Module):
@@ -39,8 +40,8 @@ class VisionAttention(nn.Module):
     def __init__(self, config: VisionConfig):
         super().__init__()
         self.num_heads = config.num_heads
-        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.proj = nn.Linear(config.hidden_size, config.hidden_size)
+        self.qkv = Linear(config.hidden_size, 3 * config.hidden_size)
+        self.proj = Linear(config.hidden_size, config.hidden_size)
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, frames: list[int]) -> torch.Tensor:
         """x `[N, D]`; cos, sin fp32 `[N, head_dim]`; `frames`: patches of each frame, in order, summing to N."""
@@ -81,11 +82,11 @@ class PatchMerger(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(config.hidden_size, eps=1e-6)
         self.width = config.hidden_size * config.spatial_merge_size**2
-        self.linear_fc1 = nn.Linear(self.width, self.width)
-        self.linear_fc2 = nn.Linear(self.width, config.out_hidden_size)
+        self.linear_fc1 = Linear(self.width, self.width, activation="gelu")
+        self.linear_fc2 = Linear(self.width, config.out_hidden_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear_fc2(F.gelu(self.linear_fc1(self.norm(x).view(-1, self.width))))
+        return self.linear_fc2(self.linear_fc1(self.norm(x).view(-1, self.width)))
 
 
 class VisionEncoder(nn.Module):

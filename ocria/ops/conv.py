@@ -18,5 +18,8 @@ def causal_conv_silu(
     if history is None:
         history = x.new_zeros(batch, width - 1, channels)
     rows = torch.cat([history.to(x.dtype), x], dim=1)
-    y = sum(rows[:, i : i + x.shape[1]] * weight[:, i] for i in range(width))
+    if x.shape[1] == 1:
+        y = (rows * weight.t()).sum(1, keepdim=True)
+    else:
+        y = sum(rows[:, i : i + x.shape[1]] * weight[:, i] for i in range(width))
     return F.silu(y), rows

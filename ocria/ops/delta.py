@@ -9,15 +9,16 @@ A row with g = 0 and beta = 0 leaves the state untouched: that is how padding is
 import torch
 
 
-def normalise_qk(q: torch.Tensor, k: torch.Tensor, groups: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """L2-normalise q and k `[B, T, Hk, Dk]` in fp32 (eps 1e-6 inside the root), scale q, repeat to value heads.
+def normalise_qk(qk: torch.Tensor, groups: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """L2-normalise q and k in fp32 (eps 1e-6 inside the root), scale q, repeat both to the value heads.
 
-    Value head h uses key head h // groups. Returns fp32 `[B, Hk * groups, T, Dk]`.
+    qk `[B, T, 2 * Hk, Dk]`: the heads of q, then those of k. Value head h uses key head h // groups. Returns fp32
+    q and k `[B, Hk * groups, T, Dk]`.
     """
-    q, k = q.float(), k.float()
-    q = q * (torch.rsqrt(q.square().sum(-1, keepdim=True) + 1e-6) * q.shape[-1] ** -0.5)
-    k = k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6)
-    q, k = q.transpose(1, 2), k.transpose(1, 2)
+    qk = qk.float()
+    qk = qk * torch.rsqrt(qk.square().sum(-1, keepdim=True) + 1e-6)
+    q, k = qk.transpose(1, 2).chunk(2, dim=1)
+    q = q * qk.shape[-1] ** -0.5
     if groups > 1:
         q, k = q.repeat_interleave(groups, dim=1), k.repeat_interleave(groups, dim=1)
     return q, k
@@ -37,6 +38,20 @@ def delta_recurrent(q, k, v, g, beta, state):
         state = state + k_t * d[:, :, None, :]
         outputs.append((state * q[:, :, t, :, None]).sum(-2))
     return torch.stack(outputs, dim=2), state
+
+
+def delta_step_(q, k, v, g, beta, state):
+    """One row, the state updated in place; `delta_recurrent` with T = 1 up to the order of sums.
+
+    q, k fp32 `[B, H, Dk]`; v fp32 `[B, H, Dv]`; g, beta fp32 `[B, H]`; state fp32 `[B, H, Dk, Dv]`, contiguous.
+    Returns o `[B, H, Dv]`. Since o = (exp(g) S)^T q + (k . q) d, the old state is read once for k and q.
+    """
+    decay = g.exp()[..., None]
+    both = torch.stack([k, q], dim=2).flatten(0, 1) @ state.flatten(0, 1)
+    both = both.unflatten(0, q.shape[:2]) * decay[..., None]
+    d = (v - both[:, :, 0]) * beta[..., None]
+    state.mul_(decay[..., None]).addcmul_(k[..., None], d[:, :, None, :])
+    return both[:, :, 1] + (k * q).sum(-1, keepdim=True) * d
 
 
 def delta_chunk(q, k, v, g, beta, state, chunk: int = 64):

@@ -1,6 +1,7 @@
 """RMS norms of the Qwen3.5 decoder. Source: transformers `modeling_qwen3_5.py`."""
 
 import torch
+import torch.nn.functional as F
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -8,9 +9,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 
     x `[..., D]`, weight `[D]`.
     """
-    y = x.float()
-    y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)
-    return (y * (1.0 + weight.float())).to(x.dtype)
+    return F.rms_norm(x.float(), x.shape[-1:], 1.0 + weight.float(), eps).to(x.dtype)
 
 
 def gated_rms_norm(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -19,7 +18,5 @@ def gated_rms_norm(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, ep
     x and gate `[..., D]`, weight `[D]` fp32. The normalised value passes through x's dtype before the weight, as
     in the checkpoint's training code; the rest is fp32.
     """
-    y = x.float()
-    y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)
-    y = weight * y.to(x.dtype)
-    return (y * torch.nn.functional.silu(gate.float())).to(x.dtype)
+    y = weight * F.rms_norm(x.float(), x.shape[-1:], None, eps).to(x.dtype)
+    return (y * F.silu(gate.float())).to(x.dtype)

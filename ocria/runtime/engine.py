@@ -8,6 +8,7 @@ The loop is submit -> step (admit, prefill, decode, guard) -> result. `run` and 
 serialised.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,7 @@ from ocria.runtime.metrics import Metrics
 from ocria.runtime.options import EngineOptions
 from ocria.runtime.prefill import embed_prompts, prefill_pass
 from ocria.runtime.request import Emission, Request, Result
+from ocria.runtime.rows import StepRows
 from ocria.runtime.scheduler import Scheduler, StepPlan
 from ocria.runtime.sequence import DECODE, PREFILL, WAITING, Sequence
 from ocria.runtime.slots import Slots
@@ -58,6 +60,7 @@ class Engine:
         self.options = options or EngineOptions()
         self.network, self.config, self.image = loaded.network, loaded.config, loaded.image
         self.dtype, self.device = self.network.dtype, self.network.device
+        self.network.fuse()
         self.metrics = Metrics()
         self.budget = PageBudget(self.config, self.image, loaded.profile, self.options, self.dtype)
         self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget)
@@ -234,31 +237,26 @@ class Engine:
         self.metrics.prefill_seconds += self._clock() - began
 
     def _decode(self, plan: StepPlan) -> None:
-        # A prefill in the same step may have ended none of them, but a cancel between plan and step cannot happen.
         if not plan.decode:
             return
         began = self._clock()
-        slots = tuple(sequence.slot for sequence in plan.decode)
-        rows = self._step_input(slots, max(sequence.kv_len for sequence in plan.decode))
-        self._commit(decode_step(self.network, self._state, self._buffers, rows), enumerate(plan.decode))
+        owned = tuple(sorted(sequence.slot for sequence in plan.decode))
+        if owned != self._rows.owned:  # the same in most steps
+            self._rows = StepRows.choose(owned, self._slots, self.device)
+        rows = self._rows
+        step = StepInput(rows.slots, rows.count, max(sequence.kv_len for sequence in plan.decode), rows.run)
+        output = decode_step(self.network, self._state, self._buffers, step)
+        self._commit(output, [(rows.row_of[sequence.slot], sequence) for sequence in plan.decode])
         self.metrics.decode_steps += 1
-        self.metrics.decode_tokens += len(slots)
+        self.metrics.decode_tokens += len(plan.decode)
         self.metrics.decode_seconds += self._clock() - began
-
-    def _step_input(self, slots: tuple[int, ...], kv_len: int) -> StepInput:
-        if slots != self._step_slots:  # unchanged in most steps
-            self._step_slots = slots
-            self._slot_tensor = torch.tensor(slots, device=self.device)
-            self._count_tensor = torch.ones_like(self._slot_tensor)
-        return StepInput(self._slot_tensor, self._count_tensor, kv_len)
 
     def _commit(self, output: StepOutput, rows: Iterable[tuple[int, Sequence]]) -> None:
         """Take the chosen tokens to the host, end what must end, send text."""
         tokens, probabilities = output.token.tolist(), output.probability.tolist()
-        finite = output.finite.tolist()
         now = self._clock()
         for row, sequence in rows:
-            if not finite[row]:
+            if math.isnan(probabilities[row]):
                 self._finish(sequence, "non-finite")
                 continue
             sequence.probabilities.append(probabilities[row])
@@ -301,7 +299,7 @@ class Engine:
         self._state = self._buffers = None  # the old one goes first
         self._plan = plan or MemoryPlan(0, 0, 0)
         self._slots = Slots(self._plan.slots)
-        self._step_slots: tuple[int, ...] = ()
+        self._rows = StepRows.choose((), self._slots, self.device)
         if plan is not None:
             rows = plan.slots + 1
             text = self.config.text

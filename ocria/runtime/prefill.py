@@ -99,6 +99,8 @@ def prefill_pass(network: Qwen35, state: DecoderState, buffers: SlotBuffers, chu
         cos,
         sin,
         max(chunk.start + chunk.count for chunk in chunks),
+        full=min(count) == max(count),
+        fresh=not any(chunk.start for chunk in chunks),
     )
     hidden = network.decoder(hidden, window, state)
     last = hidden[torch.arange(len(chunks), device=device), counts - 1]

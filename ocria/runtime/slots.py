@@ -23,6 +23,9 @@ class Slots:
     def live(self) -> int:
         return len(self._owner)
 
+    def is_free(self, slot: int) -> bool:
+        return slot != DUMMY and slot not in self._owner
+
     def acquire(self, owner: str | int) -> int:
         """A free slot for the request `owner`. Raises EngineError when there is none."""
         if not self._free:
