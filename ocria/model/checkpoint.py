@@ -99,7 +99,11 @@ def load_network(
     wanted = dict(network.named_parameters())
     found = list_tensors(folder)
     ignored = tuple(sorted(name for name in found if _IGNORED.fullmatch(name)))
-    by_target = {_target(name, config): info for name, info in found.items() if name not in ignored}
+    by_target: dict[str, TensorInfo] = {}
+    for name in (name for name in found if name not in ignored):
+        info = by_target.setdefault(_target(name, config), found[name])
+        if info.name != name:
+            raise CheckpointError(f"{name} and {info.name} are the same tensor", path=found[name].file)
     head = by_target.pop(HEAD, None) if config.tie_word_embeddings else None
     _check(folder, wanted, by_target)
     if head is not None:
@@ -107,7 +111,7 @@ def load_network(
 
     dtype = dtype or DTYPES[by_target[EMBEDDING].dtype]
     targets = {info.name: target for target, info in by_target.items()}
-    for info, tensor in read_tensors(list(by_target.values())):
+    for info, tensor in read_tensors(sorted(by_target.values(), key=lambda info: info.file)):
         target = targets[info.name]
         own = torch.float32 if _FP32.fullmatch(target) else dtype
         _assign(network, target, tensor.to(device=device, dtype=own, copy=True))

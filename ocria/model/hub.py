@@ -39,13 +39,13 @@ def find_model(model: str | os.PathLike[str]) -> Source:
     """
     text = os.fspath(model)
     folder = Path(text).expanduser()
-    if folder.is_dir():
+    if text and folder.is_dir():
         return Source(folder, folder.resolve().name)
     if text in EMBEDDED:
         return Source(Path(__file__).parent.parent / "assets" / EMBEDDED[text], text)
     match = _HUB_NAME.fullmatch(text)
-    if folder.exists() or not match or text.startswith((".", "~")):
-        kind = "a file, not a folder" if folder.exists() else "no such folder"
+    if not match or folder.is_file() or text.startswith((".", "~")):
+        kind = "a file, not a folder" if folder.is_file() else "no such folder"
         cure = "Give the folder with config.json and the weights, or a hub name such as owner/model."
         raise ModelNotFoundError(f"no model {text!r}: {kind}", path=text, cure=cure)
     return _from_hub(match["name"], match["revision"])
@@ -54,6 +54,7 @@ def find_model(model: str | os.PathLike[str]) -> Source:
 def _from_hub(name: str, revision: str | None) -> Source:
     try:
         import huggingface_hub as hub  # slow to import, and needed for hub names alone
+        from huggingface_hub import errors
     except ImportError as error:
         raise ModelNotFoundError(
             f"no model {name!r}: no such folder, and hub names need the package huggingface_hub",
@@ -67,19 +68,21 @@ def _from_hub(name: str, revision: str | None) -> Source:
         folder = snapshot(local_files_only=True)
         if is_whole(folder):
             return Source(folder, name, revision)
-    except hub.errors.LocalEntryNotFoundError:
+    except errors.LocalEntryNotFoundError:
         pass  # not in the cache: fetched below
-    if hub.constants.HF_HUB_OFFLINE:
+    if hub.is_offline_mode():
         raise ModelNotFoundError(
             f"no model {name!r}: no such folder, not in the local cache, and HF_HUB_OFFLINE forbids the network",
             cure=f"Fetch it with `hf download {name}` where there is a network, or give a folder.",
         )
     try:
+        # Asked first because the first request of snapshot_download has no time limit.
+        hub.HfApi().model_info(name, revision=revision, timeout=_TIMEOUT_S)
         return Source(snapshot(etag_timeout=_TIMEOUT_S), name, revision)
-    except hub.errors.GatedRepoError as error:
+    except errors.GatedRepoError as error:
         cure = f"Accept its terms on https://huggingface.co/{name}, then log in with `hf auth login`."
         raise ModelNotFoundError(f"no model {name!r}: access to it is restricted", cure=cure) from error
-    except (hub.errors.RepositoryNotFoundError, hub.errors.RevisionNotFoundError) as error:
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         cure = "Check the spelling, or log in with `hf auth login` if it is private."
         raise ModelNotFoundError(f"no model {_spell(name, revision)!r} on the hub", cure=cure) from error
     except Exception as error:  # the packages below raise their own kinds for each fault of a network
