@@ -17,6 +17,9 @@ _WEIGHTS = {
 }
 _OTHER = (0.29, 0.37, 0.20, 0.03, 0.11)
 
+# From the darkest to the lightest pixel: fainter print is read from context rather than seen.
+_LEAST_CONTRAST = 0.35
+
 
 def draw_profile(rng: d.Rng, kind: str) -> str:
     return PROFILES[int(rng.choice(5, p=_WEIGHTS.get(kind, _OTHER)))]
@@ -27,6 +30,9 @@ def scan(mask: np.ndarray, profile: str, rng: d.Rng, x_height: float) -> np.ndar
     grey = {"clean": _clean, "bilevel": _bilevel, "grey": _grey, "thermal": _thermal, "magazine": _magazine}[
         profile
     ](mask, rng, x_height)
+    dark, light = float(grey.min()), float(grey.max())
+    if light - dark < _LEAST_CONTRAST:
+        grey = light - (light - grey) * (_LEAST_CONTRAST / max(light - dark, 1e-3))
     if rng.random() < 0.015:
         grey = 1 - grey
     image = (np.clip(grey, 0, 1) * 255 + 0.5).astype(np.uint8)
