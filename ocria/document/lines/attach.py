@@ -12,8 +12,11 @@ from .rows import Row
 ABOVE, BELOW = 1.25, 0.75
 """How far over the x-line and under the baseline a line's own marks reach, in x-heights."""
 
-ASIDE = 1.6
+ASIDE = 1.1
 """How far a mark may stand off a line's end, in x-heights."""
+
+LEADER = 1.8
+"""Largest space between leader dots, in x-heights."""
 
 BULLET = 5.0
 """How far a bullet may stand before its line, in x-heights."""
@@ -84,7 +87,8 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray) -> No
         inside = (centre > head - ABOVE * xh) & (centre < foot + BELOW * xh)
         off = np.maximum(np.maximum(head - centre, centre - foot), 0) / xh
         bullet = (h[near] > 0.3 * xh) & (w[near] < 1.5 * h[near]) & (off == 0) & (xc[near] < row.x0)
-        x0, x1 = _grown(row, parts.x0[near], parts.x1[near], inside, bullet)
+        dot = (np.maximum(h, w)[near] <= 0.6 * xh) & (np.abs(centre - foot) <= 0.35 * xh)
+        x0, x1 = _grown(row, parts.x0[near], parts.x1[near], inside, bullet, inside & dot)
         inside &= (xc[near] >= x0) & (xc[near] <= x1)
         aside = np.maximum(np.maximum(row.x0 - parts.x1[near], parts.x0[near] - row.x1), 0) / xh
         cost = off + 0.1 * np.minimum(aside, 5)
@@ -93,15 +97,20 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray) -> No
         of_part[near[better]] = k
 
 
-def _grown(row: Row, x0: np.ndarray, x1: np.ndarray, inside: np.ndarray, bullet: np.ndarray) -> tuple[float, float]:
-    """The row's x-range grown by marks that follow each other: leader dots, an ellipsis, a bullet before it."""
+def _grown(
+    row: Row, x0: np.ndarray, x1: np.ndarray, inside: np.ndarray, bullet: np.ndarray, dot: np.ndarray
+) -> tuple[float, float]:
+    """The row's x-range grown by marks beside it, a bullet before it and leader dots after it."""
+    xh = row.x_height
     left, right = row.x0, row.x1
-    reach = ASIDE * row.x_height
-    index = np.flatnonzero(inside)
+    after = inside & (x1 > right) & (x0 <= right + ASIDE * xh)
+    if after.any():
+        right = float(x1[after].max())
+    index = np.flatnonzero(dot)
     for i in index[np.argsort(x0[index])]:
-        if right < x1[i] and x0[i] <= right + reach:
+        if right < x1[i] and x0[i] <= right + LEADER * xh:
             right = float(x1[i])
-    for i in index[np.argsort(-x1[index])]:
-        if left > x0[i] and x1[i] >= left - (BULLET * row.x_height if bullet[i] else reach):
-            left = float(x0[i])
+    before = inside & (x0 < left) & (x1 >= left - np.where(bullet, BULLET, ASIDE) * xh)
+    if before.any():
+        left = float(x0[before].min())
     return left, right

@@ -1,10 +1,10 @@
-"""A fallback reading order of line boxes: recursive cuts at columns of prose, else from top to bottom."""
+"""A fallback reading order of line boxes: recursive cuts, columns of prose before rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
-PROSE = 10.0
+PROSE = 5.0
 """Least usual width of a column's lines, in line heights: narrower ones are a table's cells."""
 
 
@@ -16,43 +16,66 @@ def reading_order(boxes: np.ndarray) -> list[int]:
 def _order(boxes: np.ndarray, index: np.ndarray) -> list[int]:
     if len(index) < 2:
         return list(map(int, index))
-    columns = _split(boxes[index], 0)
-    if len(columns) > 1 and all(_is_prose(boxes[index[c]]) for c in columns):
-        return [i for c in columns for i in _order(boxes, index[c])]
-    bands = _split(boxes[index], 1)
+    columns = _columns(boxes, index)
+    if len(columns) > 1:
+        return [i for column in columns for i in _order(boxes, column)]
+    bands = _bands(boxes, index)
     if len(bands) > 1:
-        merged = _join_bands(boxes, [index[b] for b in bands])
-        if len(merged) > 1:
-            return [i for band in merged for i in _order(boxes, band)]
+        return [i for band in bands for i in _order(boxes, band)]
     return _rows(boxes, index)
 
 
-def _split(boxes: np.ndarray, axis: int) -> list[np.ndarray]:
-    """Groups of boxes with nothing but white between them along an axis."""
-    order = np.argsort(boxes[:, axis], kind="stable")
-    end = np.maximum.accumulate(boxes[order, axis + 2])
-    height = float(np.median(boxes[:, 3] - boxes[:, 1]))
-    least = 0.3 * height if axis == 0 else 0.0
-    cut = np.flatnonzero(boxes[order, axis][1:] > end[:-1] + least) + 1
-    return np.split(order, cut)
+def _columns(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
+    """Columns of prose from left to right; the boxes as one group where there are none."""
+    height = float(np.median(boxes[index, 3] - boxes[index, 1]))
+    order = index[np.argsort(boxes[index, 0], kind="stable")]
+    end = np.maximum.accumulate(boxes[order, 2])
+    cut = np.flatnonzero(boxes[order, 0][1:] > end[:-1] + 0.2 * height) + 1
+    groups = np.split(order, cut)
+    if len(groups) == 1:
+        return groups
+    # A narrow strip (line numbers, a table's column) joins what is to its left.
+    columns = [groups[0]]
+    for group in groups[1:]:
+        if _is_prose(boxes[group]) and _is_prose(boxes[columns[-1]]):
+            columns.append(group)
+        else:
+            columns[-1] = np.concatenate([columns[-1], group])
+    return columns if len(columns) > 1 else [index]
 
 
 def _is_prose(boxes: np.ndarray) -> bool:
     width = float(np.median(boxes[:, 2] - boxes[:, 0]))
-    return len(boxes) >= 3 and width >= 0.5 * PROSE * float(np.median(boxes[:, 3] - boxes[:, 1]))
+    return len(boxes) >= 3 and width >= PROSE * float(np.median(boxes[:, 3] - boxes[:, 1]))
 
 
-def _join_bands(boxes: np.ndarray, bands: list[np.ndarray]) -> list[np.ndarray]:
-    """Join neighbouring bands that together still split into columns, so that a column is read to its end."""
-    out: list[np.ndarray] = []
-    for band in bands:
-        if out:
-            both = np.concatenate([out[-1], band])
-            if len(_split(boxes[both], 0)) > 1 and len(_split(boxes[out[-1]], 0)) > 1:
-                out[-1] = both
-                continue
-        out.append(band)
-    return out
+def _bands(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
+    """Bands from top to bottom, parted by boxes so wide that they keep the rest from falling into columns.
+
+    Without such a box, or without columns beside it, there is nothing to part.
+    """
+    for wide in index[np.argsort(boxes[index, 0] - boxes[index, 2], kind="stable")][:8]:
+        y0, y1 = boxes[wide, 1], boxes[wide, 3]
+        middle = 0.5 * (boxes[index, 1] + boxes[index, 3])
+        band = (middle > y0) & (middle < y1)
+        above, below = index[middle <= y0], index[middle >= y1]
+        if any(len(part) > 1 and len(_columns(boxes, part)) > 1 for part in (above, below)):
+            return [part for part in (above, index[band], below) if len(part)]
+    return _widest_gaps(boxes, index)
+
+
+def _widest_gaps(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
+    """Parted at the widest white band, where one of the parts then falls into columns."""
+    order = index[np.argsort(boxes[index, 1], kind="stable")]
+    end = np.maximum.accumulate(boxes[order, 3])
+    gap = boxes[order, 1][1:] - end[:-1]
+    for at in np.argsort(-gap, kind="stable")[:8]:
+        if gap[at] <= 0:
+            break
+        parts = np.split(order, [at + 1])
+        if any(len(part) > 1 and len(_columns(boxes, part)) > 1 for part in parts):
+            return parts
+    return [index]
 
 
 def _rows(boxes: np.ndarray, index: np.ndarray) -> list[int]:

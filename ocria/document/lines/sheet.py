@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from .attach import assign_runs, spanning
-from .components import Components, Runs, components, pixels_of, runs_of, union
+from .components import Components, Runs, pixels_of, union
 from .crop import cut_line
 from .fragments import find_fragments
 from .frame import Frame
 from .ink import Ink
+from .judge import keep_text, looks_like_text
 from .neighbours import row_pairs
 from .result import Line
 from .rivers import parting_gaps
@@ -58,7 +59,9 @@ def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
     parted = parting_gaps(pieces, left, right, clean, ruled.bars)
     group = union(len(pieces), left[~parted], right[~parted])
     rows = _rows(parts, pieces.of_part, group, unit)
-    return _cut(sheet, parts, ruled.cut, rows, assign_runs(parts, rows))
+    of_run = assign_runs(parts, rows)
+    keep = keep_text(rows, parts, of_run, sheet.ink.dark, unit)
+    return _cut(sheet, parts, ruled.cut, rows, np.where(np.append(keep, False)[of_run], of_run, -1))
 
 
 def _glyphs(parts: Components, unit: float, shape: tuple[int, int]) -> np.ndarray:
@@ -80,7 +83,7 @@ def _rows(parts: Components, piece: np.ndarray, group: np.ndarray, unit: float) 
     found.sort(key=lambda row: -row.height)
     rows: list[Row] = []
     for row in found:
-        if _is_text(row, parts, unit) and not any(_inside(row, big, unit) for big in rows):
+        if looks_like_text(row, parts, unit) and not any(_inside(row, big, unit) for big in rows):
             rows.append(row)
     return rows + _alone(parts, rows, of_part, unit)
 
@@ -90,31 +93,21 @@ def _alone(parts: Components, rows: list[Row], of_part: np.ndarray, unit: float)
     tall = np.flatnonzero((of_part < 0) & (parts.h > 2 * unit) & (parts.h <= 12 * unit) & (parts.w <= 12 * unit))
     held = {i for i, _ in spanning(parts, rows, tall)}
     alone = [fit_row(parts, np.array([i])) for i in tall if int(i) not in held]
-    return [row for row in alone if _is_text(row, parts, unit) and row.x1 - row.x0 > 0.3 * row.height]
+    return [row for row in alone if looks_like_text(row, parts, unit) and row.x1 - row.x0 > 0.3 * row.height]
 
 
 def _inside(row: Row, big: Row, unit: float) -> bool:
     """A row of small marks that belong to a line of larger glyphs: leaders, quotes, tails of broken letters."""
-    if row.height > 0.65 * big.height:
+    if row.height > 0.85 * big.height or len(row.members) > len(big.members):
+        return False
+    if row.height >= 0.6 * unit and row.height < 0.45 * big.height and len(row.members) >= 3:
         return False
     xh = big.x_height
     x, y = 0.5 * (row.x0 + row.x1), 0.5 * (row.y0 + row.y1)
     foot = big.baseline(x)
-    # Under a heading a smaller line may follow closely; under a line of the usual size none can be so small.
-    below = 1.1 if row.height < 0.65 * unit else 0.4
-    return big.x0 - 2 * xh < x < big.x1 + 2 * xh and foot - 2.2 * xh < y < foot + below * xh
-
-
-def _is_text(row: Row, parts: Components, unit: float) -> bool:
-    n = len(row.members)
-    width = row.x1 - row.x0
-    ink = float(parts.area[row.members].sum())
-    box = float((parts.h[row.members] * parts.w[row.members]).sum())
-    if row.height < 0.45 * unit:
-        return False
-    if n == 1 and (row.height < 0.8 * unit or width < 0.15 * row.height or width > 6 * row.height):
-        return False
-    return 0.08 < ink / box < 0.95 or n > 3
+    # The middle of the next line is farther down than this; only under a heading a small line is as close.
+    below = 1.1 if row.height < unit else 0.4
+    return big.x0 - 2 * xh < x < big.x1 + 2 * xh and foot - 1.95 * xh < y < foot + below * xh
 
 
 def _cut(sheet: Sheet, parts: Components, cut: Runs, rows: list[Row], of_run: np.ndarray) -> list[Line]:
