@@ -6,6 +6,8 @@ the relative RMS error had a median of 2e-6 and reached 3e-5, the largest error 
 bounds below lie above that and far under what a wrong constant causes.
 """
 
+from dataclasses import dataclass, replace
+
 import pytest
 import torch
 
@@ -21,6 +23,7 @@ from references import (
 )
 
 from ocria.model.checkpoint import load_model
+from ocria.model.network import Qwen35
 
 RMS_ERROR = 1e-4
 LARGEST_ERROR = 1e-3
@@ -32,26 +35,42 @@ PROMPTS = {
 }
 
 
+@dataclass(frozen=True)
+class Pair:
+    """transformers' model and ours, loaded from the folder that transformers wrote.
+
+    `plain`: projections one by one and windows without hints, the definition. `quick`: as the engine runs it.
+    """
+
+    name: str
+    reference: torch.nn.Module
+    plain: Qwen35
+    quick: Qwen35
+
+    def drivers(self, slots=1):
+        return [Driver(self.plain, slots), Driver(self.quick, slots, hints=True)]
+
+    def prompts(self):
+        kinds = ["text", "images"] if self.name in WITH_IMAGES else ["text"]
+        return [draw_prompt(self.plain, *parts) for kind in kinds for parts in PROMPTS[kind]]
+
+
 @pytest.fixture(scope="module", params=SHAPES)
 def pair(request, tmp_path_factory, tokenizer_json):
-    """transformers' model and ours, loaded from the folder that transformers wrote."""
     shape = SHAPES[request.param]
     folder = tmp_path_factory.mktemp("checkpoint")
     reference = build(shape)
     reference.save_pretrained(folder)
     write_companions(folder, tokenizer_json, shape)
-    return request.param, reference, load_model(folder).network
+    plain, quick = load_model(folder).network, load_model(folder).network
+    quick.fuse()
+    return Pair(request.param, reference, plain, quick)
 
 
 @pytest.fixture(autouse=True)
 def _inference():
     with torch.inference_mode():
         yield
-
-
-def prompts(name, network):
-    kinds = ["text", "images"] if name in WITH_IMAGES else ["text"]
-    return [draw_prompt(network, *parts) for kind in kinds for parts in PROMPTS[kind]]
 
 
 def assert_close(ours, theirs):
@@ -64,93 +83,91 @@ def assert_close(ours, theirs):
 
 
 def test_vision_features(pair):
-    name, reference, network = pair
-    if name not in WITH_IMAGES:
-        pytest.skip("a text-only checkpoint")
+    if pair.name not in WITH_IMAGES:
+        assert not hasattr(pair.plain.model, "visual")
+        return
     for parts in PROMPTS["images"]:
-        prompt = draw_prompt(network, *parts)
-        features = reference.model.get_image_features(prompt.pixel_values, torch.tensor(prompt.grids))
-        ours = network.encode_image(prompt.pixel_values, prompt.grids)
-        assert_close(ours, torch.cat(features.pooler_output))
-        assert_close(network.model.visual.features(prompt.pixel_values, prompt.grids), features.last_hidden_state)
+        prompt = draw_prompt(pair.plain, *parts)
+        features = pair.reference.model.get_image_features(prompt.pixel_values, torch.tensor(prompt.grids))
+        assert_close(pair.plain.encode_image(prompt.pixel_values, prompt.grids), torch.cat(features.pooler_output))
+        unmerged = pair.plain.model.visual.features(prompt.pixel_values, prompt.grids)
+        assert_close(unmerged, features.last_hidden_state)
 
 
 def test_prefill_logits(pair):
-    name, reference, network = pair
-    for prompt in prompts(name, network):
-        theirs = reference(**reference_inputs(prompt)).logits[0]
+    for prompt in pair.prompts():
+        theirs = pair.reference(**reference_inputs(prompt)).logits[0]
         # A reference whose rows hardly differ would prove nothing.
         assert theirs.std() > 0.5
-        assert_close(Driver(network).prefill({1: prompt})[1], theirs)
+        for driver in pair.drivers():
+            assert_close(driver.prefill({1: prompt})[1], theirs)
 
 
 def test_greedy_tokens(pair):
-    name, reference, network = pair
-    for prompt in prompts(name, network):
-        settings = {"max_new_tokens": STEPS, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
-        out = reference.generate(
-            **reference_inputs(prompt), **settings, output_logits=True, return_dict_in_generate=True
-        )
+    settings = {"max_new_tokens": STEPS, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+    settings |= {"output_logits": True, "return_dict_in_generate": True}
+    for prompt in pair.prompts():
+        out = pair.reference.generate(**reference_inputs(prompt), **settings)
         theirs = out.sequences[0, len(prompt.ids) :].tolist()
-        ours = Driver(network).greedy({1: prompt}, STEPS)[1]
         assert len(theirs) == STEPS
-        if ours != theirs:
-            # Only where two tokens are as good as equal to the reference itself may the choice differ.
-            step = next(i for i in range(STEPS) if ours[i] != theirs[i])
-            logits = out.logits[step][0]
-            regret = (logits.max() - logits[ours[step]]) / logits.abs().max()
-            assert regret < LARGEST_ERROR, f"token {step} differs with a regret of {regret:.1e}"
+        for driver in pair.drivers():
+            ours = driver.greedy({1: prompt}, STEPS)[1]
+            if ours != theirs:
+                # Only where two tokens are as good as equal to the reference itself may the choice differ.
+                step = next(i for i in range(STEPS) if ours[i] != theirs[i])
+                logits = out.logits[step][0]
+                regret = (logits.max() - logits[ours[step]]) / logits.abs().max()
+                assert regret < LARGEST_ERROR, f"token {step} differs with a regret of {regret:.1e}"
 
 
 @pytest.mark.parametrize("chunks", [[1, 1, 3, 64], [7], [2, 65]], ids=str)
 def test_chunked_prefill_equals_whole(pair, chunks):
-    name, _, network = pair
-    for prompt in prompts(name, network):
-        whole = Driver(network).prefill({1: prompt})[1]
-        assert_close(Driver(network).prefill({1: prompt}, chunks)[1], whole)
+    for prompt in pair.prompts():
+        whole = Driver(pair.plain).prefill({1: prompt})[1]
+        for driver in pair.drivers():
+            assert_close(driver.prefill({1: prompt}, chunks)[1], whole)
 
 
 def test_decoding_after_chunks_equals_prefill(pair):
     """The state after any way of filling it is the same: feed the last tokens one by one."""
-    name, _, network = pair
-    for prompt in prompts(name, network):
-        driver = Driver(network)
-        driver.prefill({1: prompt}, [3])
-        extra = draw_prompt(network, 6)
-        stepped = torch.stack([driver.decode({1: token})[1] for token in extra.ids])
-        longer = type(prompt)(prompt.ids + extra.ids, prompt.pixel_values, prompt.grids)
-        assert_close(stepped, Driver(network).prefill({1: longer})[1][-6:])
+    for prompt in pair.prompts():
+        extra = draw_prompt(pair.plain, 6)
+        longer = replace(prompt, ids=prompt.ids + extra.ids)
+        whole = Driver(pair.plain).prefill({1: longer})[1]
+        for driver in pair.drivers():
+            driver.prefill({1: prompt}, [3])
+            stepped = torch.stack([driver.decode({1: token})[1] for token in extra.ids])
+            assert_close(stepped, whole[-6:])
 
 
 def test_a_batch_equals_each_alone(pair):
-    name, _, network = pair
-    batch = dict(enumerate(prompts(name, network), start=1))
-    order = dict(sorted(batch.items(), key=lambda item: -item[0]))  # slots need not be in order
-    together = Driver(network, len(batch)).prefill(order, [5, 40])
-    for slot, prompt in batch.items():
-        assert_close(together[slot], Driver(network).prefill({1: prompt})[1])
+    batch = dict(enumerate(pair.prompts(), start=1))
+    backwards = dict(reversed(batch.items()))  # slots need not be in order
+    alone = {slot: Driver(pair.plain).prefill({1: prompt})[1] for slot, prompt in batch.items()}
+    for prompts, chunks in ((batch, None), (backwards, [5, 40])):
+        for driver in pair.drivers(len(batch)):
+            for slot, logits in driver.prefill(prompts, chunks).items():
+                assert_close(logits, alone[slot])
 
 
 def test_a_batch_decodes_like_each_alone(pair):
-    name, _, network = pair
-    batch = dict(enumerate(prompts(name, network), start=1))
-    driver = Driver(network, len(batch))
-    last = {slot: logits[-1] for slot, logits in driver.prefill(batch).items()}
-    alone = {slot: Driver(network) for slot in batch}
-    for slot, prompt in batch.items():
-        alone[slot].prefill({1: prompt})
-    for step in range(6):
-        tokens = {slot: int(logits.argmax()) for slot, logits in last.items()}
-        if step > 2:
-            tokens.pop(2, None)  # requests end at different times; their slot rests
-        last = driver.decode(tokens, padding=step)
-        for slot, token in tokens.items():
-            assert_close(last[slot], alone[slot].decode({1: token})[1])
+    batch = dict(enumerate(pair.prompts(), start=1))
+    for driver in pair.drivers(len(batch)):
+        last = {slot: logits[-1] for slot, logits in driver.prefill(batch).items()}
+        alone = {slot: Driver(pair.plain) for slot in batch}
+        for slot, prompt in batch.items():
+            alone[slot].prefill({1: prompt})
+        for step in range(6):
+            tokens = {slot: int(logits.argmax()) for slot, logits in last.items()}
+            if step > 2:
+                tokens.pop(2, None)  # requests end at different times; their slot rests
+            last = driver.decode(tokens, padding=step)
+            for slot, token in tokens.items():
+                assert_close(last[slot], alone[slot].decode({1: token})[1])
 
 
 def test_a_slot_is_reusable(pair):
-    name, _, network = pair
-    first, second = prompts(name, network)[::2][:2]
-    driver = Driver(network)
-    driver.greedy({1: first}, 3)
-    assert_close(driver.prefill({1: second})[1], Driver(network).prefill({1: second})[1])
+    first, second = pair.prompts()[::2][:2]
+    for driver in pair.drivers():
+        driver.greedy({1: first}, 3)
+        assert_close(driver.prefill({1: second})[1], Driver(pair.plain).prefill({1: second})[1])
