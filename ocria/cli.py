@@ -141,6 +141,11 @@ def _parse(options: argparse.Namespace) -> int:
             if isinstance(event, DocumentDone):
                 document = event.document
     _write(options, _render(document, kind, options.page_markers))
+    return exit_code(document)
+
+
+def exit_code(document: Document) -> int:
+    """The exit code that tells how a document went."""
     return _EXIT_OF_STATUS[document.status]
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ocria.document.options import ParseOptions
 from ocria.document.result import ModelInfo
+from ocria.errors import ModelNotFoundError
 
 if TYPE_CHECKING:
     from ocria.runtime.request import Result
 
 NANO = Path(__file__).parents[1] / "assets" / "nano"
+_MOST_HASHED_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,6 @@ class ReaderLike(Protocol):
     unit: str
     """`line` or `page`: what one image holds."""
     model: ModelInfo
-    batch: int
 
     def stream(self, images: Sequence[np.ndarray]) -> Reading:
         """Read the images in one batch; yields the text as it comes, returns the results in order.
@@ -68,6 +70,12 @@ class Reader:
 
     def __init__(self, options: ParseOptions | None = None):
         options = options or ParseOptions()
+        if options.model is None and not (NANO / "config.json").is_file():
+            raise ModelNotFoundError(
+                "the embedded model is missing from this installation",
+                path=NANO,
+                cure="Install ocria again, or name another checkpoint with --model",
+            )
         import torch
 
         from ocria.model.checkpoint import load_model
@@ -80,13 +88,11 @@ class Reader:
         dtype = options.dtype or ("float32" if device == "cpu" else "bfloat16")
         loaded = load_model(options.model or NANO, dtype=getattr(torch, dtype), device=device)
         profile = loaded.profile.override(**options.profile_overrides)
-        loaded = _replace(loaded, profile=profile)
         self.unit = profile.require("unit")
-        self.dialect = profile.require("dialect")
-        self.model = ModelInfo(profile.name, loaded.sha256)
-        self._engine = Engine(loaded, EngineOptions(max_batch=options.batch or EngineOptions().max_batch))
-        self.batch = self._engine.options.max_batch
+        self.model = ModelInfo(profile.name, loaded.source.revision or _weights_version(loaded.source.folder))
         self._prompt = loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
+        sizes = {} if options.batch is None else {"max_batch": options.batch}
+        self._engine = Engine(loaded.with_profile(profile), EngineOptions(**sizes))
 
     def stream(self, images: Sequence[np.ndarray]) -> Reading:
         """See `ReaderLike.stream`."""
@@ -134,10 +140,17 @@ def drain(reading: Reading, on_delta: Callable[[Delta], None] | None = None) -> 
             on_delta(delta)
 
 
-def _replace(loaded: Any, **changes: Any) -> Any:
-    from dataclasses import replace
+def _weights_version(folder: Path) -> str | None:
+    """The start of the weights' SHA-256; None for a checkpoint too large to hash at every start."""
+    from ocria.model.weights import weight_files
 
-    return replace(loaded, **changes)
+    files = weight_files(folder)
+    if sum(file.stat().st_size for file in files) > _MOST_HASHED_BYTES:
+        return None
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _read_text(result: Result) -> ReadText:

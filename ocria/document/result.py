@@ -77,8 +77,8 @@ class ModelInfo:
     """Which checkpoint read the pixels."""
 
     name: str
-    sha256: str
-    """Of the weights."""
+    version: str | None
+    """The hub revision, or the start of the weights' SHA-256."""
 
 
 @dataclass(slots=True)

@@ -208,6 +208,11 @@ _BUILT_IN: dict[str, Profile] = {
 }
 
 
+def built_in_profiles() -> list[Profile]:
+    """The profiles that are known by name."""
+    return list(_BUILT_IN.values())
+
+
 def find_profile(folder: Path | str, name: str | None = None) -> Profile:
     """The profile of a checkpoint folder. `name`: its hub name, where it has one.
 

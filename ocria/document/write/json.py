@@ -22,7 +22,7 @@ def to_dict(document: Document) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ocria", "version": __version__},
-        "model": None if model is None else {"name": model.name, "sha256": model.sha256},
+        "model": None if model is None else {"name": model.name, "version": model.version},
         "document": {"path": document.path, "pages": document.page_count, "sha256": document.sha256},
         "status": document.status,
         "seconds": round(document.seconds, 3),

@@ -1,0 +1,58 @@
+"""The sample faults: what each document must give is written beside it."""
+
+import json
+
+import pytest
+from made import samples
+
+import ocria
+from ocria.cli import build_parser, exit_code
+from ocria.document.options import OPTION_NAMES
+from ocria.errors import OcriaError
+
+# MuPDF takes Hebrew that a producer wrote in logical order for visual order and turns it round.
+UNMET = {"rtl_logical.pdf"}
+# The page itself says "ffee" where "flee" is expected.
+WRONG = {"ligatures.pdf"}
+LONG = {"1000p.pdf"}
+
+
+def cases():
+    folder = samples()
+    if folder is None:
+        return [pytest.param(None, None, marks=pytest.mark.skip("no sample documents here: set OCRIA_SAMPLES"))]
+    expected = json.loads((folder / "edge" / "expect.json").read_text(encoding="utf-8"))
+    return [
+        pytest.param(folder / "edge" / name.removesuffix("#password"), wanted, id=name[:40])
+        for name, wanted in expected.items()
+        if name not in UNMET | WRONG | LONG
+    ]
+
+
+@pytest.mark.parametrize(("path", "wanted"), cases())
+def test_edge_sample(path, wanted):
+    # dense_tiny.pdf is a scan, though nothing of it must be read right.
+    needs_model = wanted["ocr"] or path.name == "dense_tiny.pdf"
+    if needs_model:
+        pytest.skip("read from pixels: see the tests with the embedded model")
+    arguments = build_parser().parse_args(["parse", str(path), *wanted["args"]])
+    options = {name: getattr(arguments, name) for name in OPTION_NAMES}
+    try:
+        document = ocria.parse(path, **options)
+    except OcriaError as error:
+        assert error.exit_code == wanted["exit"]
+        return
+    if wanted["exit"] is not None:
+        assert exit_code(document) == wanted["exit"]
+    markdown = " ".join(document.markdown.split())
+    for text in wanted["contains"]:
+        assert " ".join(text.split()) in markdown
+    for text in wanted["absent"]:
+        assert text not in document.markdown
+    places = [markdown.find(text) for text in wanted["order"]]
+    assert -1 not in places
+    assert places == sorted(places)
+    if wanted["pages"] is not None:
+        assert len(document.pages) == wanted["pages"]
+    if wanted["status"]:
+        assert [page.status for page in document.pages] == wanted["status"]

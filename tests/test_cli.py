@@ -1,0 +1,207 @@
+"""The command, run as users run it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pymupdf
+import pytest
+
+import ocria
+
+LINE = "A line of text on page {} of the document, long enough."
+
+
+def run(*arguments, stdin=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "ocria", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        env={**os.environ, **environment},
+        timeout=300,
+    )
+
+
+def made(path, pages=1, **options):
+    with pymupdf.open() as pdf:
+        for number in range(1, pages + 1):
+            pdf.new_page().insert_text((72, 90), LINE.format(number))
+        pdf.save(path, **options)
+    return path
+
+
+@pytest.fixture
+def document(tmp_path):
+    return made(tmp_path / "a.pdf", pages=3)
+
+
+def test_markdown_goes_to_standard_output(document):
+    result = run("parse", document)
+    assert result.returncode == 0
+    assert result.stdout.decode() == "\n\n".join(LINE.format(n) for n in (1, 2, 3)) + "\n"
+    assert result.stderr == b""
+
+
+def test_standard_input(document):
+    result = run("parse", "-", "-f", "json", stdin=document.read_bytes())
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["document"]["path"] == "<stdin>"
+
+
+def test_version_and_help():
+    assert run("--version").stdout.decode().strip() == f"ocria {ocria.__version__}"
+    text = run("parse", "--help").stdout.decode()
+    for option in ("--output", "--format", "--pages", "--mode", "--model", "--password-file", "--page-markers", "-q"):
+        assert option in text
+    assert "exit codes" in text
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["parse"], ["parse", "a", "--mode", "fast"]])
+def test_usage_errors(arguments):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert b"usage: ocria" in result.stderr
+    assert result.stdout == b""
+
+
+@pytest.mark.parametrize("pages", ["4", "0", "3-1", "x", "1-4"])
+def test_bad_page_ranges(document, pages):
+    result = run("parse", document, "-p", pages)
+    assert result.returncode == 2
+    assert b"Traceback" not in result.stderr
+
+
+def test_pages_and_markers(document):
+    text = run("parse", document, "-p", "3,1", "--page-markers").stdout.decode()
+    assert text == f"<!-- page 1 ok -->\n\n{LINE.format(1)}\n\n<!-- page 3 ok -->\n\n{LINE.format(3)}\n"
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.md", "A line"), ("a.json", "{"), ("a.txt", "A line")])
+def test_output_file(document, tmp_path, name, start):
+    target = tmp_path / name
+    result = run("parse", document, "-o", target)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
+    assert target.read_text().startswith(start)
+    again = run("parse", document, "-o", target)
+    assert again.returncode == 6
+    assert b"--overwrite" in again.stderr
+    assert run("parse", document, "-o", target, "--overwrite").returncode == 0
+
+
+def test_an_output_that_cannot_be_written(document, tmp_path):
+    assert run("parse", document, "-o", tmp_path / "none" / "a.md").returncode == 6
+    assert run("parse", document, "-o", tmp_path).returncode == 6
+
+
+def test_faulty_inputs(tmp_path):
+    assert run("parse", tmp_path / "none.pdf").returncode == 4
+    (tmp_path / "text.pdf").write_text("not a PDF at all")
+    result = run("parse", tmp_path / "text.pdf")
+    assert result.returncode == 4
+    assert result.stderr.startswith(b"ocria: ")
+    assert result.stderr.count(b"\n") == 1
+
+
+def test_a_missing_model(document, tmp_path):
+    result = run("parse", document, "--mode", "model", "--model", tmp_path / "none")
+    assert result.returncode == 7
+    assert b"Traceback" not in result.stderr
+
+
+def test_passwords(tmp_path):
+    path = made(tmp_path / "a.pdf", encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="se cret", owner_pw="o")
+    assert run("parse", path).returncode == 5
+    assert run("parse", path, "--password", "wrong").returncode == 5
+    assert run("parse", path, "--password", "se cret").returncode == 0
+    (tmp_path / "password").write_text("se cret\n")
+    result = run("parse", path, "--password-file", tmp_path / "password", "-v")
+    assert result.returncode == 0
+    assert b"se cret" not in result.stderr
+    assert run("parse", path, "--password-file", tmp_path / "none").returncode == 2
+
+
+def test_a_failed_page_among_others_gives_3_and_alone_gives_1(document, tmp_path):
+    with pymupdf.open(document) as pdf:
+        pdf.update_stream(pdf[1].get_contents()[0], b"BT ( never closed << ]] garbage \xff\xfe q Q q")
+        pdf.save(tmp_path / "b.pdf")
+    result = run("parse", tmp_path / "b.pdf", "-f", "json")
+    assert result.returncode == 3
+    assert [page["status"] for page in json.loads(result.stdout)["pages"]] == ["ok", "failed", "ok"]
+    assert b"page 2" in result.stderr
+    assert run("parse", tmp_path / "b.pdf", "-p", "2").returncode == 1
+
+
+def test_quiet_and_verbose(document, tmp_path):
+    (tmp_path / "cut.pdf").write_bytes(document.read_bytes()[:-200])
+    assert run("parse", tmp_path / "cut.pdf", "-q").stderr == b""
+    assert b"repaired" in run("parse", tmp_path / "cut.pdf").stderr
+    lines = run("parse", document, "-v").stderr.decode().splitlines()
+    assert any("page 2: text (trustworthy text layer)" in line for line in lines)
+
+
+def test_any_character_survives_any_locale(tmp_path):
+    path = tmp_path / "naïve 文档 ‘quote’ #1?.pdf"
+    with pymupdf.open() as pdf:
+        writer = pymupdf.TextWriter(pdf.new_page().rect)
+        writer.append((72, 90), "It’s “quoted” — and 文 too, in a line of words", font=pymupdf.Font("tiro"))
+        writer.write_text(pdf[0])
+        pdf.save(path)
+    result = run("parse", path, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="cp1252")
+    assert result.returncode == 0
+    assert "It’s “quoted” — and 文 too" in result.stdout.decode()
+
+
+def test_a_closed_pipe_is_quiet(document):
+    # `true` never reads, so that the first byte written finds the pipe closed.
+    command = f"'{sys.executable}' -m ocria parse '{document}' | true; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(command, executable="/bin/bash", shell=True, capture_output=True, timeout=300)
+    assert result.stderr == b""
+    assert result.stdout.strip() in (b"0", b"141")
+
+
+def test_an_interrupt_keeps_the_finished_pages(tmp_path):
+    path = made(tmp_path / "long.pdf", pages=2000)
+    target = tmp_path / "out.json"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ocria", "parse", path, "-o", target, "-v"], stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stderr:
+        if "page 3: ok" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    process.stderr.read()
+    assert process.wait(timeout=120) == 130
+    data = json.loads(target.read_text())
+    assert data["status"] == "interrupted"
+    indexes = [page["index"] for page in data["pages"]]
+    assert indexes == list(range(1, len(indexes) + 1))
+    assert 3 <= len(indexes) < 2000
+    assert not list(tmp_path.glob(".ocria-*"))
+
+
+def test_a_second_interrupt_stops_at_once(tmp_path):
+    path = made(tmp_path / "long.pdf", pages=2000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ocria", "parse", path, "-v"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stderr:
+        if "page 2: ok" in line:
+            break
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode in (130, -signal.SIGINT)
+    assert "Traceback" not in errors
+
+
+def test_models_and_doctor():
+    models = run("models")
+    assert models.returncode == 0
+    assert b"OCRia-1" in models.stdout
+    doctor = run("doctor")
+    assert doctor.returncode == 0
+    assert b"torch" in doctor.stdout
