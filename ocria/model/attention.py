@@ -1,6 +1,7 @@
 """The gated full attention of every fourth decoder layer."""
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from ocria.model.config import TextConfig
@@ -19,9 +20,19 @@ class RMSNorm(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(dim))
         self.eps = eps
+        self._scale: torch.Tensor | None = None
+
+    def prepare(self) -> None:
+        """Keep the scale; from now on the weight must not change."""
+        self._scale = self.scale
+
+    @property
+    def scale(self) -> torch.Tensor:
+        """1 + weight in fp32."""
+        return 1.0 + self.weight.float()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return rms_norm(x, self.weight, self.eps)
+        return rms_norm(x, self.scale if self._scale is None else self._scale, self.eps)
 
 
 class GatedAttention(nn.Module):
@@ -39,19 +50,28 @@ class GatedAttention(nn.Module):
         self.q_norm = RMSNorm(head_dim, config.rms_norm_eps)
         self.k_norm = RMSNorm(head_dim, config.rms_norm_eps)
         self._fused: Projections | None = None
+        self._scale: torch.Tensor | None = None
 
-    def fuse(self) -> None:
-        """Compute q, k and v in one product from now on."""
-        self._fused = Projections([self.q_proj, self.k_proj, self.v_proj])
+    def prepare(self, pack: bool) -> list[Linear]:
+        """Compute q, k and v in one product from now on; returns the layers that are part of it."""
+        layers = [self.q_proj, self.k_proj, self.v_proj]
+        self._fused = Projections(layers, pack)
+        self._scale = self._head_scale()
+        return layers
 
     def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
         """x `[B, T, D]` -> `[B, T, D]`; writes this window's KV rows, attends to all rows up to each query's own."""
         projected = self._fused(x) if self._fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
-        q, k, v = (part.unflatten(-1, (-1, self.config.head_dim)) for part in projected)
+        c = self.config
+        q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in projected)
         q, gate = q.unflatten(2, (-1, 2)).unbind(3)
         cos, sin = window.cos[:, :, None].to(x.dtype), window.sin[:, :, None].to(x.dtype)
-        q = rotate(self.q_norm(q), cos, sin).to(v.dtype).transpose(1, 2)
-        k = rotate(self.k_norm(k), cos, sin).to(v.dtype)
+        scale = self._head_scale() if self._scale is None else self._scale
+        # The norms of q and k differ in their weights only, so all heads go through one.
+        qk = torch.cat([q, k], dim=2)
+        qk = (F.rms_norm(qk.float(), (c.head_dim,), None, c.rms_norm_eps) * scale).to(qk.dtype)
+        q, k = rotate(qk, cos, sin).to(v.dtype).split([c.num_attention_heads, c.num_key_value_heads], dim=2)
+        q = q.transpose(1, 2)
         if state is not None:
             state.append(layer, window, k, v)
         if state is None or window.fresh:
@@ -62,3 +82,9 @@ class GatedAttention(nn.Module):
             o = window_attention(q, keys.to(q.dtype), values.to(q.dtype), window.mask)
         o = o.transpose(1, 2) * gate.sigmoid()
         return self.o_proj(o.flatten(2))
+
+    def _head_scale(self) -> torch.Tensor:
+        """fp32 `[H + Hkv, head_dim]`: what each head is multiplied by after its norm."""
+        c = self.config
+        q, k = self.q_norm.scale, self.k_norm.scale
+        return torch.cat([q.expand(c.num_attention_heads, -1), k.expand(c.num_key_value_heads, -1)])

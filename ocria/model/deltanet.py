@@ -39,15 +39,23 @@ class GatedDeltaNet(nn.Module):
         self.norm = GatedNorm(config.linear_value_head_dim)
         self.out_proj = Linear(config.value_dim, config.hidden_size, bias=False)
         self._fused: Projections | None = None
+        self._rate: torch.Tensor | None = None
 
-    def fuse(self) -> None:
-        """Compute all inputs of the recurrence in one product from now on."""
-        self._fused = Projections([self.in_proj_qkv, self.in_proj_z, self.in_proj_b, self.in_proj_a])
+    def prepare(self, pack: bool) -> list[Linear]:
+        """Compute all inputs of the recurrence in one product from now on; returns the layers that are part of it."""
+        layers = [self.in_proj_qkv, self.in_proj_z, self.in_proj_b, self.in_proj_a]
+        self._fused = Projections(layers, pack)
+        self._rate = self._decay_rate()
+        return layers
+
+    def _decay_rate(self) -> torch.Tensor:
+        """fp32 `[Hv]`: log-decay per unit of time step, negative."""
+        return -self.A_log.float().exp()
 
     def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
         """x `[B, T, D]` -> `[B, T, D]`; reads and writes the slots' rows of `state` (None: from zero, kept nowhere)."""
         c = self.config
-        batch, rows, _ = x.shape
+        rows = x.shape[1]
         layers = (self.in_proj_qkv, self.in_proj_z, self.in_proj_b, self.in_proj_a)
         qkv, z, b, a = self._fused(x) if self._fused else (project(x) for project in layers)
         cold = state is None or window.fresh
@@ -58,7 +66,8 @@ class GatedDeltaNet(nn.Module):
         q, k = normalise_qk(qk.unflatten(-1, (-1, c.linear_key_head_dim)), groups)
         v = v.unflatten(-1, (-1, c.linear_value_head_dim)).transpose(1, 2).float()
         beta = b.sigmoid().float()
-        g = -self.A_log.float().exp() * F.softplus(a.float() + self.dt_bias.float())
+        rate = self._decay_rate() if self._rate is None else self._rate
+        g = rate * F.softplus(a.float() + self.dt_bias.float())
         if not window.full:
             beta, g = (torch.where(window.valid[..., None], gate, 0.0) for gate in (beta, g))
         beta, g = beta.transpose(1, 2), g.transpose(1, 2)

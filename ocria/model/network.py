@@ -3,14 +3,17 @@
 import torch
 from torch import nn
 
-from ocria.model.attention import GatedAttention
+from ocria.model.attention import GatedAttention, RMSNorm
 from ocria.model.config import ModelConfig
 from ocria.model.deltanet import GatedDeltaNet
 from ocria.model.state import DecoderState
 from ocria.model.text import MLP, TextDecoder
-from ocria.model.vision import Grids, VisionEncoder
+from ocria.model.vision import Grids, PatchEmbed, VisionEncoder
 from ocria.model.window import Window
-from ocria.ops.linear import Linear, linear
+from ocria.ops.linear import Linear, linear, pack
+
+PACK_BYTES = 512 << 20
+"""Weights up to this size are packed by default: a copy of a small model costs nothing, of a large one too much."""
 
 
 class _Body(nn.Module):
@@ -28,6 +31,7 @@ class Qwen35(nn.Module):
         super().__init__()
         self.config = config
         self.model = _Body(config)
+        self._packed_head: torch.Tensor | None = None
         if not config.tie_word_embeddings:
             self.lm_head = Linear(config.text.hidden_size, config.text.vocab_size, bias=False)
 
@@ -40,11 +44,24 @@ class Qwen35(nn.Module):
         """The dtype of activations and KV rows; `A_log` and the gated norm are fp32 beside it."""
         return self.model.language_model.embed_tokens.weight.dtype
 
-    def fuse(self) -> None:
-        """Join the projections that share an input, for inference. Names and values of the weights stay."""
-        for module in self.model.language_model.modules():
+    def prepare(self, pack_bytes: int = PACK_BYTES) -> None:
+        """Make ready for inference: join projections that share an input, keep what follows from weights alone, and
+        pack the weights for this CPU unless the copy would take more than `pack_bytes`.
+
+        Names and values of the weights stay; from now on they must not change, and linear layers give no gradient.
+        """
+        packed = sum(p.numel() * p.element_size() for p in self.parameters() if p.ndim > 1) <= pack_bytes
+        joined: set[nn.Module] = set()
+        for module in self.modules():
             if isinstance(module, (MLP, GatedAttention, GatedDeltaNet)):
-                module.fuse()
+                joined.update(module.prepare(packed))
+            elif isinstance(module, RMSNorm):
+                module.prepare()
+        if packed:
+            for module in self.modules():
+                if isinstance(module, (Linear, PatchEmbed)) and module not in joined:
+                    module.prepare()
+            self._packed_head = pack(self._head())
 
     def encode_image(self, patches: torch.Tensor, grids: Grids) -> torch.Tensor:
         """Image tokens `[M, D]` of one or several packed images (see `VisionEncoder`)."""
@@ -60,5 +77,7 @@ class Qwen35(nn.Module):
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden `[..., D]` -> logits `[..., vocab]` through the tied or own head."""
-        head = self.model.language_model.embed_tokens if self.config.tie_word_embeddings else self.lm_head
-        return linear(hidden, head.weight)
+        return linear(hidden, self._head(), packed=self._packed_head)
+
+    def _head(self) -> torch.Tensor:
+        return (self.model.language_model.embed_tokens if self.config.tie_word_embeddings else self.lm_head).weight

@@ -22,9 +22,11 @@ class MLP(nn.Module):
         self.down_proj = Linear(config.intermediate_size, config.hidden_size, bias=False)
         self._fused: Projections | None = None
 
-    def fuse(self) -> None:
-        """Compute gate and up in one product from now on."""
-        self._fused = Projections([self.gate_proj, self.up_proj])
+    def prepare(self, pack: bool) -> list[Linear]:
+        """Compute gate and up in one product from now on; returns the layers that are part of it."""
+        layers = [self.gate_proj, self.up_proj]
+        self._fused = Projections(layers, pack)
+        return layers
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         gate, up = self._fused(x) if self._fused else (self.gate_proj(x), self.up_proj(x))

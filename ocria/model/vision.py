@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ocria.model.config import VisionConfig
-from ocria.ops.linear import Linear, linear
+from ocria.ops.linear import Linear, linear, pack
 from ocria.ops.rope import rotate, vision_rope
 
 Grids = list[tuple[int, int, int]]  # (frames, patch rows, patch columns) of each image
@@ -19,9 +19,14 @@ class PatchEmbed(nn.Module):
         kernel = (config.temporal_patch_size, config.patch_size, config.patch_size)
         self.proj = nn.Conv3d(config.in_channels, config.hidden_size, kernel, stride=kernel)
 
+        self._packed: torch.Tensor | None = None
+
+    def prepare(self) -> None:
+        self._packed = pack(self.proj.weight.flatten(1))
+
     def forward(self, patches: torch.Tensor) -> torch.Tensor:
         weight = self.proj.weight
-        return linear(patches.to(weight.dtype), weight.flatten(1), self.proj.bias)
+        return linear(patches.to(weight.dtype), weight.flatten(1), self.proj.bias, packed=self._packed)
 
 
 class VisionMLP(nn.Module):

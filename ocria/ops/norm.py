@@ -4,12 +4,12 @@ import torch
 import torch.nn.functional as F
 
 
-def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """Zero-centred RMS norm over the last axis: `x / rms(x) * (1 + weight)`, computed in fp32, cast to x's dtype.
+def rms_norm(x: torch.Tensor, scale: torch.Tensor, eps: float) -> torch.Tensor:
+    """RMS norm over the last axis: `x / rms(x) * scale`, computed in fp32, cast to x's dtype.
 
-    x `[..., D]`, weight `[D]`.
+    x `[..., D]`; scale fp32 `[D]`, in this architecture 1 + the checkpoint's weight.
     """
-    return F.rms_norm(x.float(), x.shape[-1:], 1.0 + weight.float(), eps).to(x.dtype)
+    return F.rms_norm(x.float(), x.shape[-1:], scale, eps).to(x.dtype)
 
 
 def gated_rms_norm(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:

@@ -38,7 +38,7 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     cos and sin must broadcast against x's leading axes. Computed in the dtype of x * cos.
     """
     n = cos.shape[-1]
-    part = x[..., :n]
-    first, second = part.chunk(2, dim=-1)
-    part = part * cos + torch.cat([-second, first], dim=-1) * sin
-    return torch.cat([part, x[..., n:]], dim=-1) if n < x.shape[-1] else part
+    first, second, rest = x.split([n // 2, n // 2, x.shape[-1] - n], dim=-1)
+    cos, sin = cos[..., : n // 2], sin[..., : n // 2]  # both halves are equal
+    turned = [torch.addcmul(first * cos, second, sin, value=-1), torch.addcmul(second * cos, first, sin)]
+    return torch.cat([*turned, rest.to(turned[0].dtype)], dim=-1)

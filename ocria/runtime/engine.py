@@ -60,7 +60,7 @@ class Engine:
         self.options = options or EngineOptions()
         self.network, self.config, self.image = loaded.network, loaded.config, loaded.image
         self.dtype, self.device = self.network.dtype, self.network.device
-        self.network.fuse()
+        self.network.prepare()
         self.metrics = Metrics()
         self.budget = PageBudget(self.config, self.image, loaded.profile, self.options, self.dtype)
         self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget)

@@ -63,7 +63,7 @@ def pair(request, tmp_path_factory, tokenizer_json):
     reference.save_pretrained(folder)
     write_companions(folder, tokenizer_json, shape)
     plain, quick = load_model(folder).network, load_model(folder).network
-    quick.fuse()
+    quick.prepare()
     return Pair(request.param, reference, plain, quick)
 
 
