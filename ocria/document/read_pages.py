@@ -11,13 +11,10 @@ import numpy as np
 
 from ocria.document.layout import lay_out
 from ocria.document.place import LinePlace, place_lines
-from ocria.document.reader import ReaderLike, Reading, ReadText
-from ocria.document.result import DEGENERATE, FAILED, OK, TIMEOUT, TRUNCATED, Block, Page
+from ocria.document.reader import STATUSES_WORST_FIRST, ReaderLike, Reading, ReadText, mean_confidence
+from ocria.document.result import FAILED, OK, TRUNCATED, Block, Page
 from ocria.document.source import SourcePage
 from ocria.events import Event, LinesFound, Note, TextDelta
-
-# Of several faults on one page the worst names it.
-_WORST_FIRST = (FAILED, TIMEOUT, DEGENERATE, TRUNCATED)
 
 
 @dataclass(slots=True)
@@ -119,7 +116,7 @@ def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:
     page = unit.job.page
     page.tokens_in = sum(result.tokens_in for result in results)
     page.tokens_out = sum(result.tokens_out for result in results)
-    page.confidence = _mean(results)
+    page.confidence = mean_confidence(results)
     _judge(page, results, kind)
     if kind == "page":
         text = results[0].text.strip()
@@ -144,16 +141,8 @@ def _blocks_of_lines(page: Page, places: list[LinePlace], results: list[ReadText
             for place, result in zip(places, results, strict=True)
             if x0 <= (place.box[0] + place.box[2]) / 2 <= x1 and y0 <= (place.box[1] + place.box[3]) / 2 <= y1
         ]
-        block.confidence = _mean(members)
+        block.confidence = mean_confidence(members)
     return blocks
-
-
-def _mean(results: list[ReadText]) -> float | None:
-    """Mean confidence, weighted by the tokens."""
-    pairs = [(r.confidence, max(1, r.tokens_out)) for r in results if r.confidence is not None]
-    if not pairs:
-        return None
-    return round(sum(c * n for c, n in pairs) / sum(n for _, n in pairs), 4)
 
 
 def _judge(page: Page, results: list[ReadText], kind: str) -> None:
@@ -162,7 +151,7 @@ def _judge(page: Page, results: list[ReadText], kind: str) -> None:
     bad = [result for result in results if result.status != OK]
     if not bad:
         return
-    worst = min((result.status for result in bad), key=_WORST_FIRST.index)
+    worst = min((result.status for result in bad), key=STATUSES_WORST_FIRST.index)
     if worst == FAILED and len(bad) < len(results):
         worst = TRUNCATED
     page.status = worst

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ocria.document.options import ParseOptions
-from ocria.document.result import ModelInfo
+from ocria.document.result import DEGENERATE, FAILED, OK, TIMEOUT, TRUNCATED, ModelInfo
+from ocria.document.split import split_wide
 from ocria.errors import ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 NANO = Path(__file__).parents[1] / "assets" / "nano"
 _MOST_HASHED_BYTES = 256 * 2**20
+# Pixels of a line image; the longest lines of the training are as wide.
+_LONGEST_LINE = 4000
+STATUSES_WORST_FIRST = (FAILED, TIMEOUT, DEGENERATE, TRUNCATED, OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +100,33 @@ class Reader:
         self._engine = Engine(loaded.with_profile(profile), EngineOptions(**sizes))
 
     def stream(self, images: Sequence[np.ndarray]) -> Reading:
-        """See `ReaderLike.stream`."""
+        """See `ReaderLike.stream`. An image that cannot be used gets a result with the status `failed`."""
         from ocria.runtime.request import Request
 
-        requests = [
-            Request(index, self._prompt, [self._prepare(image)]) for index, image in enumerate(images)
-        ]
-        results: list[ReadText | None] = [None] * len(requests)
+        owners: list[int] = []
+        pieces: list[np.ndarray] = []
+        answers: list[list[ReadText]] = [[] for _ in images]
+        for index, image in enumerate(images):
+            try:
+                cut = self._prepare(image)
+            except ValueError as error:
+                answers[index] = [ReadText("", None, FAILED, 0, 0, str(error))]
+                continue
+            pieces += cut
+            owners += [index] * len(cut)
+        requests = [Request(number, self._prompt, [piece]) for number, piece in enumerate(pieces)]
+        whole = Counter(owners)
+        results: dict[int, ReadText] = {}
         for emission in self._engine.stream(requests):
-            if emission.text:
-                yield Delta(int(emission.id), emission.text)
+            number = int(emission.id)
+            # The pieces of a split line come in any order: their text is not streamed.
+            if emission.text and whole[owners[number]] == 1:
+                yield Delta(owners[number], emission.text)
             if emission.result is not None:
-                results[int(emission.id)] = _read_text(emission.result)
-        return results
+                results[number] = _read_text(emission.result)
+        for number, owner in enumerate(owners):
+            answers[owner].append(results[number])
+        return [_joined(parts) for parts in answers]
 
     def read(self, images: Sequence[np.ndarray]) -> list[ReadText]:
         """Read the images in one batch, without the text on the way."""
@@ -121,12 +140,15 @@ class Reader:
         """Read one page image, uint8 [H, W, 3]."""
         return self.read([image])[0]
 
-    def _prepare(self, image: np.ndarray) -> np.ndarray:
-        if self.unit == "line":
-            from ocria.model.line import line_image
+    def _prepare(self, image: np.ndarray) -> list[np.ndarray]:
+        """What the model gets of one image: the image itself, or a line as line images."""
+        if self.unit == "page":
+            return [image]
+        from ocria.model.line import line_image, scaled_width
 
-            return line_image(image)
-        return image
+        height, width = image.shape
+        most = width * _LONGEST_LINE // max(_LONGEST_LINE, scaled_width(height, width)) if height else width
+        return [line_image(piece) for piece in split_wide(image, max(1, most))]
 
 
 def drain(reading: Reading, on_delta: Callable[[Delta], None] | None = None) -> list[ReadText]:
@@ -153,12 +175,36 @@ def _weights_version(folder: Path) -> str | None:
     return digest.hexdigest()[:12]
 
 
-def _read_text(result: Result) -> ReadText:
+def _joined(pieces: list[ReadText]) -> ReadText:
+    """The pieces of one image as one result."""
+    if len(pieces) == 1:
+        return pieces[0]
+    worst = min(pieces, key=lambda piece: STATUSES_WORST_FIRST.index(piece.status))
     return ReadText(
-        text=result.text,
+        text=" ".join(piece.text.strip() for piece in pieces if piece.text.strip()),
+        confidence=mean_confidence(pieces),
+        status=worst.status,
+        tokens_in=sum(piece.tokens_in for piece in pieces),
+        tokens_out=sum(piece.tokens_out for piece in pieces),
+        error=worst.error,
+    )
+
+
+def mean_confidence(results: Sequence[ReadText]) -> float | None:
+    """Mean confidence, weighted by the tokens; None where nothing was read."""
+    pairs = [(r.confidence, max(1, r.tokens_out)) for r in results if r.confidence is not None]
+    if not pairs:
+        return None
+    return round(sum(c * n for c, n in pairs) / sum(n for _, n in pairs), 4)
+
+
+def _read_text(result: Result) -> ReadText:
+    """An engine's result. Of a loop the text before it and its first round are kept."""
+    return ReadText(
+        text=result.text if result.loop_start is None else result.text[: result.loop_start],
         confidence=result.confidence,
-        status="failed" if result.status == "cancelled" else result.status,
+        status=FAILED if result.status == "cancelled" else result.status,
         tokens_in=result.tokens_in,
         tokens_out=result.tokens_out,
-        error=str(result.error) if result.error else None if result.status == "ok" else result.finish_reason,
+        error=str(result.error) if result.error else None if result.status == OK else result.finish_reason,
     )

@@ -1,0 +1,84 @@
+"""The reader with a real engine, on an untrained checkpoint of the embedded model's shape."""
+
+import numpy as np
+import pytest
+import torch
+from made import draw_lines
+
+from ocria.document.options import ParseOptions
+from ocria.document.reader import Delta, Reader, drain
+from ocria.errors import ModelNotFoundError
+from ocria.train.architecture import model_config
+from ocria.train.export import export
+from ocria.train.learner import Learner
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nano")
+    torch.manual_seed(int(np.random.default_rng().integers(1 << 30)))
+    export(Learner(model_config()), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reader(checkpoint):
+    return Reader(ParseOptions(model=str(checkpoint), max_output_tokens=9, batch=3))
+
+
+@pytest.fixture
+def crops():
+    words = ["one short line", "a second, somewhat longer line of print", "x", "and the fourth", "last of five"]
+    return [draw_lines([text], size=(160 + 16 * len(text), 44), font_size=26, top=6)[:, 100:] for text in words]
+
+
+def test_results_come_in_order_and_do_not_depend_on_the_batch(reader, crops):
+    together = reader.read_lines(crops)
+    assert [read.text for read in together] == [reader.read_lines([crop])[0].text for crop in crops]
+    assert all(read.tokens_out <= 9 for read in together)
+    assert all(read.tokens_in > 0 for read in together)
+
+
+def test_the_streamed_text_is_the_result(reader, crops):
+    streamed = [""] * len(crops)
+
+    def take(delta: Delta):
+        streamed[delta.index] += delta.text
+
+    assert [read.text for read in drain(reader.stream(crops), take)] == streamed
+
+
+def test_a_line_that_is_too_long_is_read_in_pieces(reader):
+    long = draw_lines(["word " * 120], size=(9000, 44), font_size=26, top=6)[:, 100:]
+    short = draw_lines(["word"], size=(300, 44), font_size=26, top=6)[:, 100:]
+    read, other = reader.read_lines([long, short])
+    assert read.tokens_out > 9 >= other.tokens_out
+    assert 0 <= read.confidence <= 1
+
+
+def test_a_crop_that_cannot_be_used_fails_alone(reader, crops):
+    good, bad = reader.read_lines([crops[0], np.zeros((0, 30), np.uint8)])
+    assert good.tokens_out > 0
+    assert bad.status == "failed"
+    assert bad.error
+
+
+def test_a_reading_that_is_closed_leaves_the_engine_free(reader, crops):
+    reading = reader.stream(crops)
+    next(reading, None)
+    reading.close()
+    assert len(reader.read_lines(crops[:2])) == 2
+
+
+def test_the_model_is_named(reader):
+    assert reader.unit == "line"
+    assert reader.model.name == "ocria-nano"
+    assert len(reader.model.version) == 12
+
+
+def test_a_missing_embedded_model_is_told(monkeypatch, tmp_path):
+    from ocria.document import reader
+
+    monkeypatch.setattr(reader, "NANO", tmp_path / "nano")
+    with pytest.raises(ModelNotFoundError, match="Install ocria again"):
+        Reader(ParseOptions())
