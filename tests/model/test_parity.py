@@ -2,8 +2,9 @@
 
 Tolerance: both sides compute in fp32 but in different orders (chunk sizes, fused products). A row whose gated norm
 meets a small vector amplifies that rounding, so single logits scatter more than the rest. Over 75 draws a shape
-the relative RMS error had a median of 2e-6 and reached 3e-5, the largest error 2e-4 of the largest logit. The
-bounds below lie above that and far under what a wrong constant causes.
+the relative RMS error had a median of 2e-6 and reached 3e-5, the largest error 2e-4 of the largest logit; over
+4500 rows of `gdn3 tied` through the engine's shorter ways it reached 1.9e-4. The bounds below lie above that and far
+under what a wrong constant causes.
 """
 
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ from references import (
 from ocria.model.checkpoint import load_model
 from ocria.model.network import Qwen35
 
-RMS_ERROR = 1e-4
-LARGEST_ERROR = 1e-3
+RMS_ERROR = 5e-4
+LARGEST_ERROR = 5e-3
 STEPS = 40
 
 PROMPTS = {
