@@ -28,16 +28,16 @@ TALL = 2.4
 """From this height, in x-heights, a loose component is no mark."""
 
 
-def assign_runs(parts: Components, rows: list[Row]) -> np.ndarray:
+def assign_runs(parts: Components, rows: list[Row], barred: np.ndarray) -> np.ndarray:
     """Row number of each run of `parts`, -1 where it belongs to none. int [runs].
 
-    Members keep their row. A loose component goes to the nearest row whose zone holds it. One that
+    Members keep their row; components marked in `barred` (bool [parts]) are left out. A loose component goes to the nearest row whose zone holds it. One that
     spans several rows (letters that touch) is cut midway between them.
     """
     of_part = np.full(len(parts), -1)
     for k, row in enumerate(rows):
         of_part[row.members] = k
-    _attach_marks(parts, rows, of_part)
+    _attach_marks(parts, rows, of_part, barred)
     of_run = of_part[parts.of_run]
     for i, span in spanning(parts, rows, np.flatnonzero(of_part < 0)):
         mine = np.flatnonzero(parts.of_run == i)
@@ -68,10 +68,10 @@ def spanning(parts: Components, rows: list[Row], loose: np.ndarray) -> list[tupl
     return found
 
 
-def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray) -> None:
+def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray, barred: np.ndarray) -> None:
     xc, yc = 0.5 * (parts.x0 + parts.x1), 0.5 * (parts.y0 + parts.y1)
     h, w = parts.h.astype(float), parts.w.astype(float)
-    loose = np.flatnonzero(of_part < 0)
+    loose = np.flatnonzero((of_part < 0) & ~barred)
     loose = loose[np.argsort(yc[loose])]
     ordered = yc[loose]
     best = np.full(len(parts), np.inf)
@@ -85,8 +85,12 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray) -> No
         head, centre = foot - xh, yc[near]
         # The middle of a mark must lie in the zone: a comma's under the baseline, a quote's over the x-line.
         inside = (centre > head - ABOVE * xh) & (centre < foot + BELOW * xh)
+        # A bar over or under the letters is a rule's remnant.
+        bar = w[near] >= 2 * h[near]
+        inside &= ~bar | ((centre > head - 0.3 * xh) & (centre < foot + 0.5 * xh))
         off = np.maximum(np.maximum(head - centre, centre - foot), 0) / xh
-        bullet = (h[near] > 0.3 * xh) & (w[near] < 1.5 * h[near]) & (off == 0) & (xc[near] < row.x0)
+        round_ = (h[near] > 0.3 * xh) & (w[near] < 1.5 * h[near]) & (h[near] < 1.5 * w[near])
+        bullet = round_ & (parts.area[near] > 0.5 * h[near] * w[near]) & (off == 0) & (xc[near] < row.x0)
         dot = (np.maximum(h, w)[near] <= 0.6 * xh) & (np.abs(centre - foot) <= 0.35 * xh)
         x0, x1 = _grown(row, parts.x0[near], parts.x1[near], inside, bullet, inside & dot)
         inside &= (xc[near] >= x0) & (xc[near] <= x1)

@@ -12,6 +12,9 @@ from .neighbours import close_pairs, row_pairs
 WORD_REACH = 0.55
 """Largest gap inside a fragment, in heights of the taller neighbour."""
 
+LINE_REACH = 4.0
+"""Largest gap over which glyphs of different fragments are looked at as neighbours, in the same heights."""
+
 BRIDGE = 2.45
 """A glyph so many times taller than the low ones beside it is no single letter of their line."""
 
@@ -21,6 +24,7 @@ class Fragments:
     """n fragments, float [n]: outer box, and the zone between the median top and bottom of its glyphs.
 
     `glyph_h`: median glyph height. `size`: number of glyphs. `of_part` int [parts]: fragment or -1.
+    `links` (left, right): fragments with glyphs that are neighbours on a line, farther apart than in a word.
     """
 
     x0: np.ndarray
@@ -32,6 +36,7 @@ class Fragments:
     glyph_h: np.ndarray
     size: np.ndarray
     of_part: np.ndarray
+    links: tuple[np.ndarray, np.ndarray]
 
     def __len__(self) -> int:
         return len(self.x0)
@@ -42,12 +47,15 @@ def find_fragments(parts: Components, glyph: np.ndarray) -> Fragments:
     index = np.flatnonzero(glyph)
     index = index[~_bridges(parts, index)]
     box = [getattr(parts, k)[index].astype(float) for k in ("x0", "y0", "x1", "y1")]
-    left, right = row_pairs(*box, reach=WORD_REACH)
-    group = union(len(index), left, right)
+    left, right = row_pairs(*box, reach=LINE_REACH)
+    x0, y0, x1, y1 = box
+    tall = np.maximum((y1 - y0)[left], (y1 - y0)[right])
+    close = x0[right] - x1[left] <= WORD_REACH * tall
+    group = union(len(index), left[close], right[close])
     count = int(group.max()) + 1 if len(group) else 0
     of_part = np.full(len(parts), -1)
     of_part[index] = group
-    x0, y0, x1, y1 = box
+    a, b = group[left[~close]], group[right[~close]]
     return Fragments(
         x0=_extreme(np.minimum, x0, group, count),
         y0=_extreme(np.minimum, y0, group, count),
@@ -58,6 +66,7 @@ def find_fragments(parts: Components, glyph: np.ndarray) -> Fragments:
         glyph_h=group_median(y1 - y0, group, count),
         size=np.bincount(group, minlength=count),
         of_part=of_part,
+        links=(a[a != b], b[a != b]),
     )
 
 

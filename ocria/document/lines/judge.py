@@ -41,9 +41,9 @@ def keep_text(rows: list[Row], parts: Components, of_run: np.ndarray, dark: np.n
         clutter = _clutter(rows, keep, parts, of_run, dark, unit)
         for k, row in enumerate(rows):
             if keep[k] and len(row.members) < SURE:
-                reach = min(2 * row.height, 4 * unit)
+                reach = min(row.height, 3 * unit)
                 mass = _mass(clutter, row.x0 - reach, row.y0 - reach, row.x1 + reach, row.y1 + reach)
-                keep[k] = mass <= 1.5 * ink[k]
+                keep[k] = mass <= 2 * ink[k]
     return keep
 
 
@@ -53,12 +53,14 @@ def _is_even(row: Row, parts: Components, unit: float) -> bool:
     strokes = np.bincount(parts.of_run, minlength=len(parts))[row.members] / parts.h[row.members]
     if float(strokes.mean()) > TEXTURE:
         return False
+    if n >= 15 and float(np.percentile(parts.w[row.members] / parts.h[row.members], 80)) < 0.22:
+        return False  # a bar code
     middle = 0.5 * (parts.x0[row.members] + parts.x1[row.members])
     standing = np.abs(parts.y1[row.members] - row.baseline(middle)) <= 0.15 * row.height
     if n == 1:
         fill = float(parts.area[row.members[0]] / (parts.h[row.members[0]] * parts.w[row.members[0]]))
         return fill > 0.15
-    if n <= 6 and row.height > 1.7 * unit:
+    if n <= 6 and row.height > 2.5 * unit:
         return float(standing.mean()) >= 0.4
     return n < 4 or float(standing.mean()) >= 0.15
 
@@ -67,8 +69,9 @@ def _clutter(
     rows: list[Row], keep: np.ndarray, parts: Components, of_run: np.ndarray, dark: np.ndarray, unit: float
 ) -> np.ndarray:
     """Summed-area table of the ink that is no text, per cell: float [H/4 + 1, W/4 + 1]."""
-    # Specks and dots far from text are no sign of a picture.
-    blob = (np.maximum(parts.h, parts.w) > 1.2 * unit)[parts.of_run]
+    # Specks are no sign of a picture, nor are worn rules.
+    long, short = np.maximum(parts.h, parts.w), np.minimum(parts.h, parts.w)
+    blob = ((long > 1.2 * unit) & (long < 5 * short))[parts.of_run]
     lost = np.where(of_run >= 0, ~keep[np.maximum(of_run, 0)], blob)
     runs = parts.runs.take(lost)
     mass = dark.astype(float) * CELL * CELL

@@ -25,7 +25,9 @@ def parting_gaps(
 
     `ink` bool [H, W] without specks; `bars` int [n, 4] the boxes of the rules.
     """
-    unit = 0.5 * (pieces.glyph_h[left] + pieces.glyph_h[right])
+    small, large = np.sort([pieces.glyph_h[left], pieces.glyph_h[right]], axis=0)
+    # A comma's height says nothing of its line.
+    unit = np.where(small < 0.6 * large, large, np.minimum(1.2 * small, 0.5 * (small + large)))
     gx0, gx1 = pieces.x1[left], pieces.x0[right]
     top = np.maximum(pieces.top[left], pieces.top[right])
     foot = np.minimum(pieces.foot[left], pieces.foot[right])
@@ -77,12 +79,13 @@ def _rivers(
     gap = gx1 - gx0
     usual = _usual_gap(left, right, gap, unit, len(pieces))
     out = np.zeros(len(left), bool)
-    for k in np.flatnonzero((gap >= 0.7 * unit) & (gap <= WIDE * unit)):
+    for k in np.flatnonzero((gap >= 0.85 * unit) & (gap <= WIDE * unit)):
         row, a, b = int(yc[k]) // ROWS, int(np.ceil(gx0[k])), int(gx1[k])
         up, down = above[row, a:b], below[row, a:b]
         # A gutter's lines resemble each other; where prose stands above a table, their gaps do not.
         alike = (gap <= 2 * gap[k]) & (gap >= 0.5 * unit[k])
-        alike |= np.minimum(np.abs(gx1 - gx1[k]), np.abs(gx0 - gx0[k])) <= 0.5 * unit[k]
+        if gap[k] >= 1.5 * unit[k]:
+            alike |= np.minimum(np.abs(gx1 - gx1[k]), np.abs(gx0 - gx0[k])) <= 0.5 * unit[k]
         for width in (2.5, 1.5, 0.7):
             span = int(np.ceil(width * unit[k]))
             if span > b - a:

@@ -9,15 +9,18 @@ import numpy as np
 from .attach import assign_runs, spanning
 from .components import Components, Runs, pixels_of, union
 from .crop import cut_line
-from .fragments import find_fragments
+from .fragments import Fragments, find_fragments
 from .frame import Frame
 from .ink import Ink
 from .judge import keep_text, looks_like_text
-from .neighbours import row_pairs
+from .neighbours import close_pairs, row_pairs
 from .result import Line
 from .rivers import parting_gaps
 from .rows import Row, fit_row
 from .rules import cut_rules
+
+DASHES = 8
+"""From so many in a row on, dashes are a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
     pieces = find_fragments(parts, _glyphs(parts, unit, sheet.ink.mask.shape))
     if not len(pieces):
         return []
-    left, right = row_pairs(pieces.x0, pieces.top, pieces.x1, pieces.foot, reach=40.0)
+    left, right = _piece_pairs(pieces)
     clean = sheet.ink.mask.copy()
     specks = (np.maximum(parts.h, parts.w) < 0.15 * unit)[parts.of_run]
     clean.ravel()[pixels_of(parts.runs.take(specks), clean.shape[1])] = False
@@ -59,9 +62,18 @@ def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
     parted = parting_gaps(pieces, left, right, clean, ruled.bars)
     group = union(len(pieces), left[~parted], right[~parted])
     rows = _rows(parts, pieces.of_part, group, unit)
-    of_run = assign_runs(parts, rows)
+    of_run = assign_runs(parts, rows, _barred(parts, unit, sheet.ink.mask.shape))
     keep = keep_text(rows, parts, of_run, sheet.ink.dark, unit)
     return _cut(sheet, parts, ruled.cut, rows, np.where(np.append(keep, False)[of_run], of_run, -1))
+
+
+def _piece_pairs(pieces: Fragments) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (left, right) of fragments that could stand on one line: by their usual zones and by their glyphs."""
+    left, right = row_pairs(pieces.x0, pieces.top, pieces.x1, pieces.foot, reach=40.0)
+    a, b = pieces.links
+    beside = pieces.x0[b] >= pieces.x1[a] - pieces.glyph_h[a]
+    pairs = np.concatenate([left * len(pieces) + right, a[beside] * len(pieces) + b[beside]])
+    return np.divmod(np.unique(pairs), len(pieces))
 
 
 def _glyphs(parts: Components, unit: float, shape: tuple[int, int]) -> np.ndarray:
@@ -71,7 +83,25 @@ def _glyphs(parts: Components, unit: float, shape: tuple[int, int]) -> np.ndarra
     edge = (parts.x0 == 0) | (parts.y0 == 0) | (parts.x1 == width) | (parts.y1 == height)
     glyph = (h >= max(4.0, 0.4 * unit)) & (h <= 12 * unit) & (w <= 25 * unit)
     glyph &= ~(edge & ((h > 3 * unit) | (w > 6 * unit)))
+    # A punched hole or a blot: round, solid and larger than a bullet.
+    glyph &= ~((h > 1.2 * unit) & (w > 0.6 * h) & (w < 1.6 * h) & (parts.area > 0.72 * h * w))
     return glyph & (w <= 20 * h) & (h <= 12 * w)
+
+
+def _barred(parts: Components, unit: float, shape: tuple[int, int]) -> np.ndarray:
+    """Components that are no mark of any line: dashes of a dashed rule, and what touches the sheet's edge."""
+    h, w = parts.h, parts.w
+    height, width = shape
+    barred = (parts.x0 == 0) | (parts.y0 == 0) | (parts.x1 == width) | (parts.y1 == height)
+    dash = np.flatnonzero((h <= 0.4 * unit) & (w >= 1.2 * h) & (w >= 0.25 * unit))
+    if len(dash) < DASHES:
+        return barred
+    x0, x1, yc = parts.x0[dash], parts.x1[dash], 0.5 * (parts.y0 + parts.y1)[dash]
+    i, j = close_pairs(yc, np.full(len(dash), 0.25 * unit))
+    near = (x0[j] >= x1[i] - 1) & (x0[j] - x1[i] <= 1.2 * unit)
+    chain = union(len(dash), i[near], j[near])
+    barred[dash] |= np.bincount(chain)[chain] >= DASHES
+    return barred
 
 
 def _rows(parts: Components, piece: np.ndarray, group: np.ndarray, unit: float) -> list[Row]:
@@ -85,7 +115,33 @@ def _rows(parts: Components, piece: np.ndarray, group: np.ndarray, unit: float) 
     for row in found:
         if looks_like_text(row, parts, unit) and not any(_inside(row, big, unit) for big in rows):
             rows.append(row)
+    rows = _joined(parts, rows)
     return rows + _alone(parts, rows, of_part, unit)
+
+
+def _joined(parts: Components, rows: list[Row]) -> list[Row]:
+    """Rows that lie within a longer one, joined to it: letters printed over or far into each other."""
+    x0, x1 = np.array([r.x0 for r in rows]), np.array([r.x1 for r in rows])
+    foot = np.array([r.base for r in rows])
+    head = foot - np.array([r.x_height for r in rows])
+    home = np.arange(len(rows))
+    for k in np.argsort(x1 - x0, kind="stable"):
+        row = rows[k]
+        level = np.array([other.baseline(0.5 * (row.x0 + row.x1)) for other in rows])
+        shared = np.minimum(level, foot[k]) - np.maximum(level - (foot - head), head[k])
+        within = np.minimum(x1, row.x1) - np.maximum(x0, row.x0) >= 0.7 * (row.x1 - row.x0)
+        fits = within & (shared >= 0.6 * np.maximum(foot - head, row.x_height)) & (x1 - x0 > row.x1 - row.x0)
+        if fits.any():
+            home[k] = np.flatnonzero(fits)[np.argmax((x1 - x0)[fits])]
+    for _ in range(3):
+        home = home[home]
+    return [
+        rows[k]
+        if (home == k).sum() == 1
+        else fit_row(parts, np.concatenate([rows[i].members for i in np.flatnonzero(home == k)]))
+        for k in range(len(rows))
+        if home[k] == k
+    ]
 
 
 def _alone(parts: Components, rows: list[Row], of_part: np.ndarray, unit: float) -> list[Row]:
