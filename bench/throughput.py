@@ -121,8 +121,11 @@ def measure(ours: Ours, theirs, images: list[np.ndarray], batches: list[int], re
     return seconds
 
 
-def rows(seconds: dict, tokens: int, lines: int, pages: int) -> list[dict]:
-    """Medians of one batch size each, and the ratio of the two within a repeat: median, least and greatest."""
+def rows(seconds: dict, tokens: int, lines: int, pages: float) -> list[dict]:
+    """Medians of one batch size each, and the ratio of the two within a repeat: median, least and greatest.
+
+    `pages` is how many pages the lines amount to at the mean number of lines a page.
+    """
     found = []
     for batch, sides in seconds.items():
         ratios = [b / a for a, b in zip(sides["ocria"], sides["transformers"], strict=True)]
@@ -168,7 +171,8 @@ def compare(arguments: argparse.Namespace) -> int:
     torch.set_num_threads(arguments.threads)
     dtype = getattr(torch, arguments.dtype)
     pages = [lines for path in arguments.pages for lines in page_lines(path)]
-    images = [image for lines in pages for image in lines][: arguments.limit]
+    found = [image for lines in pages for image in lines]
+    images = found[: arguments.limit]
     if not images:
         print("throughput: no text lines found on these pages", file=sys.stderr)
         return 2
@@ -186,7 +190,7 @@ def compare(arguments: argparse.Namespace) -> int:
     theirs = Transformers(arguments.model, ours.prompt, pad, limit, dtype, arguments.device)
     different = differences(ours, theirs, kept, arguments.batch)
     how = [
-        f"{len(kept)} lines of {len(pages)} pages, {tokens} output tokens ({tokens / len(kept):.0f} a line; "
+        f"{len(kept)} lines of the {len(found)} of {len(pages)} pages, {tokens} output tokens ({tokens / len(kept):.0f} a line; "
         f"{len(images) - len(kept)} lines left out that our guards ended). Greedy, {arguments.dtype}, "
         f"{arguments.device}, {arguments.threads} threads, torch {torch.__version__}.",
         "Timed: from line images to token ids, image preprocessing included, loading and line finding not. "
@@ -203,7 +207,7 @@ def compare(arguments: argparse.Namespace) -> int:
         print(json.dumps({**document, "same_output": False, "different": len(different)}))
         return 1
     seconds = measure(ours, theirs, kept, arguments.batch, arguments.repeats)
-    table = rows(seconds, tokens, len(kept), len(pages))
+    table = rows(seconds, tokens, len(kept), len(pages) * len(kept) / len(found))
     print_table(table)
     print(json.dumps({**document, "same_output": True, "batches": table}))
     return 0
