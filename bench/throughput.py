@@ -190,7 +190,8 @@ def compare(arguments: argparse.Namespace) -> int:
     theirs = Transformers(arguments.model, ours.prompt, pad, limit, dtype, arguments.device)
     different = differences(ours, theirs, kept, arguments.batch)
     how = [
-        f"{len(kept)} lines of the {len(found)} of {len(pages)} pages, {tokens} output tokens ({tokens / len(kept):.0f} a line; "
+        f"{len(kept)} lines of the {len(found)} of {len(pages)} pages, {tokens} output tokens "
+        f"({tokens / len(kept):.0f} a line; "
         f"{len(images) - len(kept)} lines left out that our guards ended). Greedy, {arguments.dtype}, "
         f"{arguments.device}, {arguments.threads} threads, torch {torch.__version__}.",
         "Timed: from line images to token ids, image preprocessing included, loading and line finding not. "
