@@ -63,7 +63,7 @@ class Engine:
         self.network.prepare()
         self.metrics = Metrics()
         self.budget = PageBudget(self.config, self.image, loaded.profile, self.options, self.dtype)
-        self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget)
+        self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget, loaded.profile.stop)
         self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
         self._live: dict[str | int, Sequence] = {}
         self._out: list[Emission] = []
@@ -264,18 +264,26 @@ class Engine:
                 self._finish(sequence, "stop")
                 continue
             sequence.tokens.append(tokens[row])
+            due = now - sequence.sent_at >= self.options.stream_interval_s
+            if due or sequence.text.has_stops:
+                sequence.decode_text()
+            if sequence.text.stopped:
+                self._finish(sequence, "stop")
+                continue
             reason = verdict(sequence.tokens, sequence.bounds, now)
             if reason is not None:
                 self._finish(sequence, reason)
-            elif now - sequence.sent_at >= self.options.stream_interval_s:
+            elif due:
                 sequence.sent_at = now
-                text = sequence.new_text()
+                text = sequence.text.take()
                 if text:
                     self._out.append(Emission(sequence.id, text))
 
     def _finish(self, sequence: Sequence, reason: str) -> None:
         """The one place where a request ends: slot, records, result."""
-        text = sequence.new_text(end=True)
+        sequence.decode_text()
+        sequence.text.finish()
+        text = sequence.text.take()
         slot, phase = sequence.slot, sequence.phase
         self._scheduler.remove(sequence)
         if phase != WAITING:

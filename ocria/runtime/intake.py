@@ -10,6 +10,7 @@ from ocria.runtime.budget import PageBudget
 from ocria.runtime.guard import Bounds
 from ocria.runtime.request import Request
 from ocria.runtime.sequence import Sequence
+from ocria.runtime.text import AnswerText
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Intake:
     config: ModelConfig
     image: ImageConfig | None
     budget: PageBudget
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer, from the checkpoint's profile."""
 
     def sequence(self, request: Request, now: float) -> Sequence:
         """Raises InputError: too large, an empty prompt, an image that is none, images that the prompt lacks."""
@@ -27,13 +30,26 @@ class Intake:
         ids = self._prompt(request, grids)
         image_tokens = sum(self._tokens(grid) for grid in grids)
         limits = request.limits
+        stop_ids, stop_texts = self._stops()
         bounds = Bounds(
-            frozenset((*self.config.eos_token_ids, *self.tokenizer.eos_ids, *limits.stop_ids)),
+            frozenset((*stop_ids, *limits.stop_ids)),
             self.budget.output_tokens(len(ids), image_tokens, limits.max_tokens),
             self.budget.loop_tokens(image_tokens),
             None if limits.timeout_s is None else now + limits.timeout_s,
         )
-        return Sequence(request, ids, grids, bounds, now, self.tokenizer)
+        return Sequence(request, ids, grids, bounds, AnswerText(self.tokenizer, stop_texts))
+
+    def _stops(self) -> tuple[list[int], tuple[str, ...]]:
+        """Tokens that end an answer, and texts that do and are no single token."""
+        ids = [*self.config.eos_token_ids, *self.tokenizer.eos_ids]
+        texts = []
+        for stop in self.stop:
+            token = self.tokenizer.id_of(stop)
+            if token is None:
+                texts.append(stop)
+            else:
+                ids.append(token)
+        return ids, tuple(texts)
 
     def _grid(self, image) -> tuple[int, int, int]:
         if self.image is None:

@@ -6,9 +6,9 @@ import torch
 
 from ocria.errors import EngineError, OcriaError
 from ocria.model.positions import RopeDelta
-from ocria.model.tokens import StreamDecoder, Tokenizer
 from ocria.runtime.guard import Bounds, find_loop
 from ocria.runtime.request import Request, Result
+from ocria.runtime.text import AnswerText
 
 _STATUS = {"stop": "ok", "length": "truncated", "loop": "degenerate", "timeout": "timeout", "cancelled": "cancelled"}
 WAITING, PREFILL, DECODE, DONE = "waiting", "prefill", "decode", "done"
@@ -25,8 +25,7 @@ class Sequence:
     ids: list[int]
     grids: list[tuple[int, int, int]]
     bounds: Bounds
-    submitted: float
-    tokenizer: Tokenizer
+    text: AnswerText
     phase: str = WAITING
     slot: int | None = None
     filled: int = 0  # prompt rows that are in the state
@@ -36,14 +35,9 @@ class Sequence:
     started: float = 0.0
     tokens: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
-    decoder: StreamDecoder = field(init=False)
-    text: list[str] = field(default_factory=list)
-    sent: int = 0  # tokens given to the stream decoder
+    read: int = 0  # tokens that are in `text`
     sent_at: float = 0.0
     error: OcriaError | None = None
-
-    def __post_init__(self):
-        self.decoder = StreamDecoder(self.tokenizer)
 
     @property
     def id(self) -> str | int:
@@ -63,18 +57,13 @@ class Sequence:
         """Host upper bound of the rows filled once the next pass has run (decode: its token's row included)."""
         return len(self.ids) + len(self.tokens)
 
-    def new_text(self, end: bool = False) -> str:
-        """The text that has become certain since the last call; with `end`, all of the rest."""
-        text = self.decoder.push(self.tokens[self.sent :])
-        self.sent = len(self.tokens)
-        if end:
-            text += self.decoder.finish()
-        self.text.append(text)
-        return text
+    def decode_text(self) -> None:
+        """Turn the tokens that are new since the last call into text."""
+        self.text.push(self.tokens[self.read :])
+        self.read = len(self.tokens)
 
     def result(self, reason: str, now: float) -> Result:
-        """The result, once all text is out."""
-        text = "".join(self.text)
+        """The result, once all text is taken."""
         error, loop_start = self.error, None
         if reason == "non-finite":
             error = EngineError(
@@ -82,12 +71,11 @@ class Sequence:
                 cure="Try another dtype; if that does not help, the weights are damaged.",
             )
         if reason == "loop":
-            start, period = find_loop(self.tokens, self.bounds.loop_tokens)
-            loop_start = len(StreamDecoder(self.tokenizer).push(self.tokens[: start + period]))
+            loop_start = self.text.length_of(self.tokens[: sum(find_loop(self.tokens, self.bounds.loop_tokens))])
         chosen = self.probabilities
         return Result(
             self.id,
-            text,
+            self.text.all(),
             tuple(self.tokens),
             _STATUS.get(reason, "failed"),
             reason,

@@ -131,6 +131,18 @@ def loaded(tokenizer, seed):
 
 
 @pytest.fixture
+def private(loaded):
+    """`private(**changes)`: the same model with a network of its own, to be tampered with."""
+
+    def make(**changes):
+        network = Qwen35(loaded.config).eval().requires_grad_(False)
+        network.load_state_dict(loaded.network.state_dict())
+        return SimpleNamespace(**{**vars(loaded), "network": network, **changes})
+
+    return make
+
+
+@pytest.fixture
 def make_request(rng):
     """`make_request(id, prompt_len=.., image=(rows, columns) in image tokens or None, max_tokens=..)`."""
 

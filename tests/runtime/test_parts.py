@@ -1,0 +1,362 @@
+"""The parts of the engine that need no network: slots, scheduler, guard, rows, budget, answer text."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from ocria.errors import EngineError, InputError, UsageError
+from ocria.model.state import DecoderState
+from ocria.runtime.budget import PageBudget, free_memory
+from ocria.runtime.guard import Bounds, find_loop, verdict
+from ocria.runtime.options import EngineOptions
+from ocria.runtime.rows import StepRows
+from ocria.runtime.scheduler import Scheduler
+from ocria.runtime.slots import Slots
+from ocria.runtime.step import choose
+from ocria.runtime.text import AnswerText
+
+
+class TestSlots:
+    def test_lowest_first_and_never_the_dummy(self):
+        slots = Slots(3)
+        assert [slots.acquire(name) for name in "abc"] == [1, 2, 3]
+        slots.release(2, "b")
+        slots.release(1, "a")
+        assert slots.acquire("d") == 1
+        assert not slots.is_free(0)
+        slots.check_integrity()
+
+    def test_released_exactly_once_by_its_owner(self):
+        slots = Slots(2)
+        slot = slots.acquire("a")
+        with pytest.raises(EngineError, match="'b'"):
+            slots.release(slot, "b")
+        slots.release(slot, "a")
+        with pytest.raises(EngineError, match="nobody"):
+            slots.release(slot, "a")
+        with pytest.raises(EngineError):
+            slots.release(0, "a")
+        slots.check_integrity(idle=True)
+
+    def test_none_left(self):
+        slots = Slots(1)
+        slots.acquire("a")
+        with pytest.raises(EngineError, match="no free slot"):
+            slots.acquire("b")
+        with pytest.raises(EngineError, match="still owned"):
+            slots.check_integrity(idle=True)
+
+    def test_random(self, rng):
+        slots, owned = Slots(7), {}
+        for step in range(500):
+            if owned and (rng.random() < 0.5 or not slots.free):
+                owner = list(owned)[rng.integers(len(owned))]
+                slots.release(owned.pop(owner), owner)
+            else:
+                owned[step] = slots.acquire(step)
+            assert slots.free + len(owned) == 7
+            assert len(set(owned.values())) == len(owned)
+            slots.check_integrity(idle=not owned)
+
+
+def queued(name, prompt, output=5):
+    bounds = SimpleNamespace(max_tokens=output)
+    return SimpleNamespace(
+        id=name, prompt_len=prompt, rows=prompt + output, bounds=bounds, phase="waiting", slot=None, filled=0
+    )
+
+
+class TestScheduler:
+    def plan(self, scheduler, slots, max_len=1000):
+        plan = scheduler.plan(slots, max_len)
+        for chunk in plan.prefill:
+            chunk.sequence.filled += chunk.count
+            if chunk.sequence.filled == chunk.sequence.prompt_len:
+                chunk.sequence.phase = "decode"
+        return plan
+
+    def names(self, items):
+        return [getattr(item, "sequence", item).id for item in items]
+
+    def test_first_come_first_served(self):
+        scheduler, slots = Scheduler(prefill_rows=100, group=1), Slots(2)
+        for name in "abc":
+            scheduler.add(queued(name, 4))
+        plan = self.plan(scheduler, slots)
+        assert self.names(plan.admitted) == self.names(plan.prefill) == ["a", "b"]
+        assert not plan.decode
+        plan = self.plan(scheduler, slots)
+        assert (self.names(plan.admitted), self.names(plan.decode)) == ([], ["a", "b"])
+        first = plan.decode[0]
+        scheduler.remove(first)
+        slots.release(first.slot, "a")
+        plan = self.plan(scheduler, slots)
+        assert (self.names(plan.admitted), self.names(plan.decode)) == (["c"], ["b"])
+
+    def test_long_prompts_come_in_chunks(self):
+        scheduler, slots = Scheduler(prefill_rows=8, group=1), Slots(3)
+        for name, prompt in (("a", 19), ("b", 3), ("c", 2)):
+            scheduler.add(queued(name, prompt))
+        rows = []
+        while not rows or rows[-1]:
+            rows.append([(c.sequence.id, c.start, c.count) for c in self.plan(scheduler, slots).prefill])
+        assert rows[:3] == [[("a", 0, 8)], [("a", 8, 8)], [("a", 16, 3), ("b", 0, 3)]]
+        assert rows[3] == [("c", 0, 2)]
+
+    def test_padded_rows_stay_within_the_limit(self, rng):
+        scheduler, slots = Scheduler(prefill_rows=50, group=1), Slots(20)
+        sequences = [queued(i, int(rng.integers(1, 80))) for i in range(20)]
+        for sequence in sequences:
+            scheduler.add(sequence)
+        while any(s.filled < s.prompt_len for s in sequences):
+            chunks = self.plan(scheduler, slots).prefill
+            assert 0 < len(chunks) * max(c.count for c in chunks) <= 50
+            assert all(c.count > 0 for c in chunks)
+
+    def test_groups_wait_for_each_other(self):
+        scheduler, slots = Scheduler(prefill_rows=100, group=3), Slots(4)
+        for name in "abcdefg":
+            scheduler.add(queued(name, 1))
+        assert len(self.plan(scheduler, slots).admitted) == 4
+
+        def end(count):
+            for sequence in list(scheduler.running.values())[:count]:
+                scheduler.remove(sequence)
+                slots.release(sequence.slot, sequence.id)
+
+        end(2)
+        assert not self.plan(scheduler, slots).admitted
+        end(1)
+        assert self.names(self.plan(scheduler, slots).admitted) == ["e", "f", "g"]
+        scheduler.add(queued("h", 1))
+        assert not slots.free
+        end(1)
+        assert self.names(self.plan(scheduler, slots).admitted) == ["h"], "the last ones do not wait for more"
+
+    def test_one_that_does_not_fit_holds_the_queue(self):
+        scheduler, slots = Scheduler(prefill_rows=100, group=1), Slots(2)
+        for name, prompt in (("a", 3), ("large", 30), ("b", 3)):
+            scheduler.add(queued(name, prompt))
+        assert self.names(self.plan(scheduler, slots, max_len=10).admitted) == ["a"]
+        assert not self.plan(scheduler, slots, max_len=10).admitted
+
+    def test_removed_while_waiting(self):
+        scheduler = Scheduler(prefill_rows=100, group=1)
+        sequence = queued("a", 3)
+        scheduler.add(sequence)
+        scheduler.remove(sequence)
+        assert not scheduler.waiting
+        assert sequence.phase == "done"
+
+
+class TestGuard:
+    bounds = Bounds(frozenset({9}), max_tokens=200, loop_tokens=40)
+
+    @pytest.mark.parametrize("period", [1, 2, 5, 10])
+    def test_finds_loops(self, rng, period):
+        before = rng.integers(100, 200, 30).tolist()
+        around = list(range(period))
+        tokens = before + around * (60 // period)
+        start, found = find_loop(tokens, 40)
+        assert (start, found) == (30, period)
+
+    def test_a_period_must_go_round_four_times(self):
+        tokens = list(range(11)) * 10
+        assert find_loop(tokens, 44) == (0, 11)
+        assert find_loop(tokens, 43) is None
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Chapter 1 " + "." * 90 + " 12",
+            "| " + "--- | " * 20,
+            "_" * 100,
+            "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            "ha " * 25,
+            "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii",
+        ],
+    )
+    def test_lines_that_repeat_rightly(self, text):
+        """A line image of 25 tokens (1000 px at 40 px a token) holds all of these."""
+        bounds = Bounds(frozenset(), max_tokens=250, loop_tokens=150)
+        tokens = list(text.encode())
+        assert all(verdict(tokens[:n], bounds, 0.0) is None for n in range(1, len(tokens) + 1))
+
+    def test_tables_that_repeat_rightly(self):
+        """60 equal rows of numbers, and an empty form of 20 x 8 cells, on a page of 2500 image tokens."""
+        bounds = Bounds(frozenset(), max_tokens=16384, loop_tokens=3750)
+        row, cell = list(range(50)), [300, 301, 302, 303]
+        for tokens in (row * 60, (cell * 8 + [304, 305]) * 20):
+            assert all(verdict(tokens[:n], bounds, 0.0) is None for n in range(1, len(tokens) + 1, 7))
+
+    def test_a_loop_is_seen_soon(self):
+        tokens, seen = [1, 2, 3], None
+        while seen is None:
+            tokens.append(tokens[-3])
+            seen = verdict(tokens, self.bounds, 0.0)
+        assert seen == "loop"
+        assert len(tokens) <= 40 + 16
+
+    def test_a_loop_at_the_length_limit_is_a_loop(self):
+        bounds = Bounds(frozenset(), max_tokens=41, loop_tokens=40)
+        assert verdict([5] * 41, bounds, 0.0) == "loop"
+        assert verdict([6, *[5] * 38, 7, 8], bounds, 0.0) == "length"
+
+    def test_near_repetition_is_no_loop(self, rng):
+        tokens = [1, 2, 3, 4] * 40
+        tokens[-7] = 99
+        assert find_loop(tokens, 40) is None
+
+    def test_deadline(self):
+        bounds = Bounds(frozenset(), max_tokens=10, loop_tokens=10, deadline=5.0)
+        assert verdict([1], bounds, 4.9) is None
+        assert verdict([1], bounds, 5.0) == "timeout"
+
+
+class TestRows:
+    def taken(self, count, live):
+        slots = Slots(count)
+        for slot in range(1, count + 1):
+            assert slots.acquire(slot) == slot
+        for slot in set(range(1, count + 1)) - set(live):
+            slots.release(slot, slot)
+        return slots
+
+    def test_consecutive_slots_are_a_run(self):
+        rows = StepRows.choose((2, 3, 4), self.taken(6, (2, 3, 4)), "cpu")
+        assert rows.run == slice(2, 5)
+        assert rows.slots.tolist() == [2, 3, 4]
+        assert rows.count.tolist() == [1, 1, 1]
+
+    def test_few_free_slots_are_computed_along(self):
+        rows = StepRows.choose((1, 2, 4, 5), self.taken(6, (1, 2, 4, 5)), "cpu")
+        assert rows.run == slice(1, 6)
+        assert rows.count.tolist() == [1, 1, 0, 1, 1]
+        assert rows.row_of[4] == 3
+
+    def test_a_taken_slot_is_never_computed_along(self):
+        rows = StepRows.choose((1, 2, 4, 5), self.taken(6, (1, 2, 3, 4, 5)), "cpu")
+        assert rows.run is None
+        assert rows.slots.tolist() == [1, 2, 4, 5]
+
+    def test_scattered_slots_are_gathered(self):
+        rows = StepRows.choose((1, 9), self.taken(9, (1, 9)), "cpu")
+        assert rows.run is None
+        assert rows.row_of == {1: 0, 9: 1}
+
+
+class TestChoose:
+    def test_the_lowest_id_wins_a_tie(self, rng):
+        logits = torch.from_numpy(rng.normal(size=(50, 333)).astype(np.float32))
+        ids = torch.from_numpy(np.sort(rng.choice(333, (50, 3)), axis=1))
+        logits.scatter_(1, ids, 9.0)
+        assert choose(logits).token.tolist() == ids[:, 0].tolist()
+
+    def test_probability(self, rng):
+        logits = torch.from_numpy(rng.normal(size=(20, 99)).astype(np.float32))
+        assert torch.allclose(choose(logits).probability, logits.double().softmax(-1).amax(-1).float())
+
+    def test_extreme_logits_are_finite(self):
+        output = choose(torch.tensor([[1e30, 0.0], [-1e30, -1e30]]))
+        assert output.probability.tolist() == [1.0, 0.5]
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+    def test_any_non_finite_logit_is_seen(self, value):
+        logits = torch.zeros(3, 50)
+        logits[1, 17] = value
+        assert choose(logits).probability.isnan().tolist() == [False, True, False]
+
+
+class TestBudget:
+    def budget(self, loaded, **options):
+        return PageBudget(loaded.config, loaded.image, loaded.profile, EngineOptions(**options), torch.float32)
+
+    def test_image_tokens_are_those_of_the_processor(self, loaded, rng):
+        from ocria.model.image import preprocess
+
+        budget = self.budget(loaded)
+        for height, width in rng.integers(16, 300, (10, 2)).tolist():
+            _, (_, rows, columns) = preprocess(np.zeros((height, width), np.uint8), loaded.image)
+            assert budget.image_tokens(height, width) == rows * columns // 4
+
+    def test_plan_is_what_gets_allocated(self, loaded):
+        plan = self.budget(loaded, max_batch=3).plan(130)
+        assert (plan.slots, plan.max_len) == (3, 256)
+        state = DecoderState.allocate(loaded.config.text, plan.slots + 1, plan.max_len, torch.float32)
+        tensors = [t for part in (state.keys, state.values, state.delta, state.conv) for t in part if t is not None]
+        assert plan.bytes == sum(t.numel() * t.element_size() for t in tensors)
+
+    @pytest.mark.parametrize("memory", [200_000, 1_000_000, 1_999_999])
+    def test_whatever_is_accepted_can_be_planned(self, loaded, memory):
+        budget = self.budget(loaded, memory_bytes=memory)
+        plan = budget.plan(budget.max_len)
+        assert plan.slots >= 1
+        assert plan.bytes <= memory
+        with pytest.raises(EngineError, match="MiB"):
+            budget.plan(budget.max_len + 1)
+
+    def test_too_little_memory_for_anything(self, loaded):
+        with pytest.raises(InputError, match="too large"):
+            self.budget(loaded, memory_bytes=1).output_tokens(1, 0, None)
+
+    def test_the_checkpoint_bounds_the_length(self, loaded):
+        assert self.budget(loaded).max_len == loaded.config.text.max_position_embeddings
+        assert self.budget(loaded, max_len=77).max_len == 77
+
+    def test_free_memory_is_plausible(self):
+        assert 1 << 20 < free_memory() < 1 << 50
+
+
+class TestText:
+    def drive(self, tokenizer, data, stops, rng):
+        answer, pieces = AnswerText(tokenizer, stops), []
+        ids = list(data)
+        while ids and not answer.stopped:
+            count = int(rng.integers(1, 5))
+            answer.push(ids[:count])
+            del ids[:count]
+            pieces.append(answer.take())
+        answer.finish()
+        pieces.append(answer.take())
+        assert "".join(pieces) == answer.all()
+        return answer
+
+    def test_text_without_stops(self, tokenizer, rng):
+        text = "Über “naïve” 文档 🙂"
+        assert self.drive(tokenizer, text.encode(), (), rng).all() == text
+
+    @pytest.mark.parametrize(
+        ("stops", "expected"),
+        [
+            (("</end>",), "one </en two "),
+            (("</end>", "two"), "one </en "),
+            (("zz",), None),
+            (("🙂",), "one </en two </end> three "),
+        ],
+    )
+    def test_stops(self, tokenizer, rng, stops, expected):
+        text = "one </en two </end> three 🙂 four"
+        for _ in range(10):
+            answer = self.drive(tokenizer, text.encode(), stops, rng)
+            assert answer.all() == (text if expected is None else expected)
+            assert answer.stopped == (expected is not None)
+
+    def test_what_may_become_a_stop_is_held_back(self, tokenizer):
+        answer = AnswerText(tokenizer, ("stop",))
+        answer.push(b"ab st")
+        assert answer.take() == "ab "
+        answer.push(b"ay")
+        assert answer.take() == "stay"
+        answer.push(b" sto")
+        answer.finish()
+        assert answer.take() == " sto"
+
+
+@pytest.mark.parametrize(
+    "name", ["max_batch", "prefill_rows", "encoder_patches", "max_len", "memory_bytes", "admit_group"]
+)
+def test_options_are_checked(name):
+    with pytest.raises(UsageError, match=name):
+        EngineOptions(**{name: 0})
