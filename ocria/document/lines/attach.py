@@ -31,8 +31,9 @@ TALL = 2.4
 def assign_runs(parts: Components, rows: list[Row], barred: np.ndarray) -> np.ndarray:
     """Row number of each run of `parts`, -1 where it belongs to none. int [runs].
 
-    Members keep their row; components marked in `barred` (bool [parts]) are left out. A loose component goes to the nearest row whose zone holds it. One that
-    spans several rows (letters that touch) is cut midway between them.
+    Members keep their row; components marked in `barred` (bool [parts]) are left out. A loose component
+    goes to the nearest row whose zone holds it. One that spans several rows (letters that touch) is cut
+    midway between them.
     """
     of_part = np.full(len(parts), -1)
     for k, row in enumerate(rows):
@@ -114,7 +115,12 @@ def _grown(
     for i in index[np.argsort(x0[index])]:
         if right < x1[i] and x0[i] <= right + LEADER * xh:
             right = float(x1[i])
-    before = inside & (x0 < left) & (x1 >= left - np.where(bullet, BULLET, ASIDE) * xh)
-    if before.any():
-        left = float(x0[before].min())
+    before = inside & (x0 < left)
+    touching = before & (x1 >= left - ASIDE * xh)
+    if touching.any():
+        left = float(x0[touching].min())
+    # A bullet stands alone: among several marks none is one.
+    apart = before & ~touching & (x1 >= left - 2 * BULLET * xh)
+    if apart.sum() == 1 and (apart & bullet & (x1 >= left - BULLET * xh)).any():
+        left = float(x0[apart].min())
     return left, right

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from .components import components, runs_of
+from .components import Components, components, runs_of
 from .frame import Frame
-from .ink import find_ink
+from .ink import Ink, find_ink
 from .order import reading_order
+from .panels import dark_panels
 from .result import Line, LinesResult
 from .sheet import Sheet, glyph_height, lines_of
 from .skew import find_skew
@@ -45,7 +46,8 @@ def find_lines(gray: np.ndarray, dpi: float | None = None) -> LinesResult:
 def _find(gray: np.ndarray, factor: int, double: bool) -> LinesResult:
     height, width = gray.shape
     frame = Frame.of((width, height), factor, 0.0)
-    ink = find_ink(frame.analysis(gray))
+    page = frame.analysis(gray)
+    ink = find_ink(page)
     parts = components(runs_of(ink.mask))
     unit = glyph_height(parts)
     if unit is None:
@@ -57,14 +59,46 @@ def _find(gray: np.ndarray, factor: int, double: bool) -> LinesResult:
     skew = find_skew(parts, unit)
     if abs(skew) >= LEAST_SKEW:
         frame = Frame.of((width, height), factor, skew)
-        ink = find_ink(frame.analysis(gray))
+        page = frame.analysis(gray)
+        ink = find_ink(page)
         parts = components(runs_of(ink.mask))
         unit = glyph_height(parts) or unit
     else:
         skew = 0.0
     lines = lines_of(Sheet(gray, frame, ink), parts, unit)
+    for box, found in _panel_lines(gray, frame, page, ink, parts, unit):
+        lines = [line for line in lines if not _within(line, frame, box)] + found
     boxes = np.array([line.box for line in lines]).reshape(-1, 4)
     return LinesResult([lines[i] for i in reading_order(boxes)], skew)
+
+
+Box = tuple[int, int, int, int]
+
+
+def _panel_lines(
+    gray: np.ndarray, frame: Frame, page: np.ndarray, ink: Ink, parts: Components, unit: float
+) -> list[tuple[Box, list[Line]]]:
+    """Dark panels (in the frame) on which there is light text, and its lines."""
+    out = []
+    for box in dark_panels(ink, parts, unit):
+        x0, y0, x1, y1 = box
+        patch = find_ink(255 - page[y0:y1, x0:x1])
+        inner = components(runs_of(patch.mask))
+        size = glyph_height(inner)
+        if size is None or size < 0.5 * unit:
+            continue
+        found = lines_of(Sheet(gray, frame.patch(x0, y0), patch, inverted=True), inner, size)
+        # A few small shapes on dark are a picture's lights more often than text.
+        found = [line for line in found if line.crop.shape[1] > 1.5 * line.crop.shape[0]]
+        if found:
+            out.append((box, found))
+    return out
+
+
+def _within(line: Line, frame: Frame, box: Box) -> bool:
+    x, y = frame.to_page(np.array(box)[[0, 2, 0, 2]], np.array(box)[[1, 1, 3, 3]])
+    cx, cy = 0.5 * (line.box[0] + line.box[2]), 0.5 * (line.box[1] + line.box[3])
+    return bool(x.min() < cx < x.max() and y.min() < cy < y.max())
 
 
 def _find_doubled(gray: np.ndarray) -> LinesResult:

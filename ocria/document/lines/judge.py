@@ -33,9 +33,14 @@ def looks_like_text(row: Row, parts: Components, unit: float) -> bool:
 def keep_text(rows: list[Row], parts: Components, of_run: np.ndarray, dark: np.ndarray, unit: float) -> np.ndarray:
     """Bool [rows]: false for rows that are debris or lie among debris. `of_run`: row of each run or -1;
     `dark`: cells of large dark areas."""
-    keep = np.array([_is_even(row, parts, unit) for row in rows], bool)
+    strokes = np.bincount(parts.of_run, minlength=len(parts)) / parts.h
+    keep = np.array([_is_even(row, parts, strokes, unit) for row in rows], bool)
     if not len(rows):
         return keep
+    height, width = (CELL * n for n in dark.shape)
+    for k, row in enumerate(rows):
+        cropped = row.x0 <= 0 or row.y0 <= 0 or row.x1 >= width - CELL or row.y1 >= height - CELL
+        keep[k] &= not cropped or len(row.members) > 2
     ink = np.bincount(of_run[of_run >= 0], (parts.runs.x1 - parts.runs.x0)[of_run >= 0], len(rows))
     for _ in range(2):
         clutter = _clutter(rows, keep, parts, of_run, dark, unit)
@@ -47,11 +52,10 @@ def keep_text(rows: list[Row], parts: Components, of_run: np.ndarray, dark: np.n
     return keep
 
 
-def _is_even(row: Row, parts: Components, unit: float) -> bool:
+def _is_even(row: Row, parts: Components, strokes: np.ndarray, unit: float) -> bool:
     """Glyphs of a line stand on the baseline and are drawn in few strokes."""
     n = len(row.members)
-    strokes = np.bincount(parts.of_run, minlength=len(parts))[row.members] / parts.h[row.members]
-    if float(strokes.mean()) > TEXTURE:
+    if float(strokes[row.members].mean()) > TEXTURE:
         return False
     if n >= 15 and float(np.percentile(parts.w[row.members] / parts.h[row.members], 80)) < 0.22:
         return False  # a bar code

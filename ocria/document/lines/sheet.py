@@ -6,21 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .attach import assign_runs, spanning
+from .attach import assign_runs
 from .components import Components, Runs, pixels_of, union
 from .crop import cut_line
 from .fragments import Fragments, find_fragments
 from .frame import Frame
 from .ink import Ink
-from .judge import keep_text, looks_like_text
+from .judge import keep_text
+from .merge import rows_of
 from .neighbours import close_pairs, row_pairs
 from .result import Line
 from .rivers import parting_gaps
-from .rows import Row, fit_row
+from .rows import Row
 from .rules import cut_rules
 
-DASHES = 8
-"""From so many in a row on, dashes are a rule."""
+DASHED = 8.0
+"""From this length in glyph heights on, dashes in a row are a rule."""
+
+DASH_GAP = 0.8
+"""Largest gap between the dashes of a rule, in glyph heights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
     clean.ravel()[pixels_of(ruled.cut, clean.shape[1])] = False
     parted = parting_gaps(pieces, left, right, clean, ruled.bars)
     group = union(len(pieces), left[~parted], right[~parted])
-    rows = _rows(parts, pieces.of_part, group, unit)
+    of_part = np.where(pieces.of_part >= 0, group[np.maximum(pieces.of_part, 0)], -1)
+    rows = rows_of(parts, of_part, unit)
     of_run = assign_runs(parts, rows, _barred(parts, unit, sheet.ink.mask.shape))
     keep = keep_text(rows, parts, of_run, sheet.ink.dark, unit)
     return _cut(sheet, parts, ruled.cut, rows, np.where(np.append(keep, False)[of_run], of_run, -1))
@@ -89,81 +94,26 @@ def _glyphs(parts: Components, unit: float, shape: tuple[int, int]) -> np.ndarra
 
 
 def _barred(parts: Components, unit: float, shape: tuple[int, int]) -> np.ndarray:
-    """Components that are no mark of any line: dashes of a dashed rule, and what touches the sheet's edge."""
+    """Components that are no mark of any line: pieces of a dashed or worn rule, what touches the sheet's edge."""
     h, w = parts.h, parts.w
     height, width = shape
     barred = (parts.x0 == 0) | (parts.y0 == 0) | (parts.x1 == width) | (parts.y1 == height)
-    dash = np.flatnonzero((h <= 0.4 * unit) & (w >= 1.2 * h) & (w >= 0.25 * unit))
-    if len(dash) < DASHES:
+    piece = np.flatnonzero((h <= 0.4 * unit) & (np.maximum(h, w) >= 0.1 * unit))
+    if len(piece) < 2:
         return barred
-    x0, x1, yc = parts.x0[dash], parts.x1[dash], 0.5 * (parts.y0 + parts.y1)[dash]
-    i, j = close_pairs(yc, np.full(len(dash), 0.25 * unit))
-    near = (x0[j] >= x1[i] - 1) & (x0[j] - x1[i] <= 1.2 * unit)
-    chain = union(len(dash), i[near], j[near])
-    barred[dash] |= np.bincount(chain)[chain] >= DASHES
+    x0, x1, yc = parts.x0[piece], parts.x1[piece], 0.5 * (parts.y0 + parts.y1)[piece]
+    i, j = close_pairs(yc, np.full(len(piece), 0.2 * unit))
+    near = (x0[j] >= x1[i] - 1) & (x0[j] - x1[i] <= DASH_GAP * unit)
+    chain = union(len(piece), i[near], j[near])
+    inked = np.bincount(chain, x1 - x0)
+    length = np.full(len(inked), -np.inf)
+    start = -length
+    np.maximum.at(length, chain, x1)
+    np.minimum.at(start, chain, x0)
+    length -= start
+    rule = (length >= DASHED * unit) & (inked >= 0.5 * length)
+    barred[piece] |= rule[chain]
     return barred
-
-
-def _rows(parts: Components, piece: np.ndarray, group: np.ndarray, unit: float) -> list[Row]:
-    of_part = np.where(piece >= 0, group[np.maximum(piece, 0)], -1)
-    order = np.argsort(of_part, kind="stable")
-    order = order[np.searchsorted(of_part[order], 0) :]
-    starts = np.flatnonzero(np.diff(of_part[order], prepend=-1))
-    found = [fit_row(parts, members) for members in np.split(order, starts[1:])]
-    found.sort(key=lambda row: -row.height)
-    rows: list[Row] = []
-    for row in found:
-        if looks_like_text(row, parts, unit) and not any(_inside(row, big, unit) for big in rows):
-            rows.append(row)
-    rows = _joined(parts, rows)
-    return rows + _alone(parts, rows, of_part, unit)
-
-
-def _joined(parts: Components, rows: list[Row]) -> list[Row]:
-    """Rows that lie within a longer one, joined to it: letters printed over or far into each other."""
-    x0, x1 = np.array([r.x0 for r in rows]), np.array([r.x1 for r in rows])
-    foot = np.array([r.base for r in rows])
-    head = foot - np.array([r.x_height for r in rows])
-    home = np.arange(len(rows))
-    for k in np.argsort(x1 - x0, kind="stable"):
-        row = rows[k]
-        level = np.array([other.baseline(0.5 * (row.x0 + row.x1)) for other in rows])
-        shared = np.minimum(level, foot[k]) - np.maximum(level - (foot - head), head[k])
-        within = np.minimum(x1, row.x1) - np.maximum(x0, row.x0) >= 0.7 * (row.x1 - row.x0)
-        fits = within & (shared >= 0.6 * np.maximum(foot - head, row.x_height)) & (x1 - x0 > row.x1 - row.x0)
-        if fits.any():
-            home[k] = np.flatnonzero(fits)[np.argmax((x1 - x0)[fits])]
-    for _ in range(3):
-        home = home[home]
-    return [
-        rows[k]
-        if (home == k).sum() == 1
-        else fit_row(parts, np.concatenate([rows[i].members for i in np.flatnonzero(home == k)]))
-        for k in range(len(rows))
-        if home[k] == k
-    ]
-
-
-def _alone(parts: Components, rows: list[Row], of_part: np.ndarray, unit: float) -> list[Row]:
-    """Tall glyphs that stand in no row, such as drop capitals: a row each."""
-    tall = np.flatnonzero((of_part < 0) & (parts.h > 2 * unit) & (parts.h <= 12 * unit) & (parts.w <= 12 * unit))
-    held = {i for i, _ in spanning(parts, rows, tall)}
-    alone = [fit_row(parts, np.array([i])) for i in tall if int(i) not in held]
-    return [row for row in alone if looks_like_text(row, parts, unit) and row.x1 - row.x0 > 0.3 * row.height]
-
-
-def _inside(row: Row, big: Row, unit: float) -> bool:
-    """A row of small marks that belong to a line of larger glyphs: leaders, quotes, tails of broken letters."""
-    if row.height > 0.85 * big.height or len(row.members) > len(big.members):
-        return False
-    if row.height >= 0.6 * unit and row.height < 0.45 * big.height and len(row.members) >= 3:
-        return False
-    xh = big.x_height
-    x, y = 0.5 * (row.x0 + row.x1), 0.5 * (row.y0 + row.y1)
-    foot = big.baseline(x)
-    # The middle of the next line is farther down than this; only under a heading a small line is as close.
-    below = 1.1 if row.height < unit else 0.4
-    return big.x0 - 2 * xh < x < big.x1 + 2 * xh and foot - 1.95 * xh < y < foot + below * xh
 
 
 def _cut(sheet: Sheet, parts: Components, cut: Runs, rows: list[Row], of_run: np.ndarray) -> list[Line]:
@@ -181,7 +131,9 @@ def _cut(sheet: Sheet, parts: Components, cut: Runs, rows: list[Row], of_run: np
         near = Runs(runs.row[a:b], runs.x0[a:b], runs.x1[a:b])
         mine = owner[a:b] == k
         if mine.any():
-            slope = row.slope if abs(row.slope) * (row.x1 - row.x0) > 1.0 else 0.0
+            # A slope that shifts the ends by less than a stroke is not worth resampling for.
+            sways = abs(row.slope) * (row.x1 - row.x0) > 0.15 * row.x_height
+            slope = row.slope if sways else 0.0
             own, foreign = near.take(mine), near.take(~mine)
             crop, box = cut_line(sheet.gray, sheet.frame, sheet.ink.paper, own, foreign, slope, sheet.inverted)
             lines.append(_line(sheet.frame, row, slope, box, crop))
