@@ -22,6 +22,8 @@ from ocria.events import DocumentDone, DocumentStarted, Event, Note, PageDone, P
 
 # Pages whose lines go to the engine together: enough to fill its batch, few enough to show up soon.
 _PAGES_AT_ONCE = 4
+# Complaints of MuPDF that mean that something of a page was not drawn.
+_NOT_DRAWN = ("content stream", "page may not be correct", "XObject", "cannot load", "cannot draw")
 
 
 @dataclass(slots=True)
@@ -154,7 +156,7 @@ def _empty_page(number: int, facts: PageFacts | None, route: Route) -> Page:
 
 def _blank(page: Page, facts: PageFacts) -> None:
     """A page without print is blank, unless it is so because its content could not be drawn."""
-    broken = [w for w in facts.warnings if "syntax error" in w or "cannot find" in w or "cannot load" in w]
+    broken = [w for w in facts.warnings if any(sign in w for sign in _NOT_DRAWN)]
     if broken and not facts.letters:
         page.status = FAILED
         page.error = f"the page's content is damaged ({broken[0]})"

@@ -13,10 +13,10 @@ from pymupdf4llm.helpers.document_layout import LayoutBox, ParsedDocument, parse
 from pymupdf4llm.ocr import OCRMode
 
 from ocria.document.clean import clean_text, escape_markdown, join_lines
+from ocria.document.geometry import turn_back, within
 from ocria.document.mupdf import quiet_stdout, serial
 from ocria.document.result import Block
 from ocria.document.table import table_markdown, table_text
-from ocria.events import Box
 
 # Points; more than any sheet of paper has (A0 is 3370 long).
 _LONGEST_SIDE = 5000.0
@@ -65,8 +65,8 @@ def lay_out(pdf: pymupdf.Document, index: int) -> Layout:
     for box in boxes:
         block = _block(parsed, box, len(blocks))
         if block is not None:
-            x0, y0, x1, y1 = _turn_back(block.box, turned, crop_width, crop_height)
-            block.box = _within((x0 + left, y0 + top, x1 + left, y1 + top), width, height)
+            x0, y0, x1, y1 = turn_back(block.box, turned, crop_width, crop_height)
+            block.box = within((x0 + left, y0 + top, x1 + left, y1 + top), width, height)
             blocks.append(block)
     copy.close()
     return Layout(blocks, turned)
@@ -171,27 +171,5 @@ def _origin(page: pymupdf.Page) -> pymupdf.Rect:
     return pymupdf.Rect(x, y, x, y)
 
 
-def _within(box: Box, width: float, height: float) -> Box:
-    x0, y0, x1, y1 = box
-    return (
-        round(min(max(x0, 0.0), width), 2),
-        round(min(max(y0, 0.0), height), 2),
-        round(min(max(x1, 0.0), width), 2),
-        round(min(max(y1, 0.0), height), 2),
-    )
-
-
 def _linear(matrix: pymupdf.Matrix) -> pymupdf.Matrix:
     return pymupdf.Matrix(matrix.a, matrix.b, matrix.c, matrix.d, 0, 0)
-
-
-def _turn_back(box: Box, turned: int, width: float, height: float) -> Box:
-    """A box on the turned page as a box on the displayed page of `width` x `height`."""
-    x0, y0, x1, y1 = box
-    if turned == 90:
-        x0, y0, x1, y1 = y0, height - x1, y1, height - x0
-    elif turned == 180:
-        x0, y0, x1, y1 = width - x1, height - y1, width - x0, height - y0
-    elif turned == 270:
-        x0, y0, x1, y1 = width - y1, x0, width - y0, x1
-    return x0, y0, x1, y1

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event as Flag
 
 import numpy as np
 
+from ocria.document.geometry import turn_back, within
 from ocria.document.layout import lay_out
 from ocria.document.place import LinePlace, place_lines
-from ocria.document.reader import STATUSES_WORST_FIRST, ReaderLike, Reading, ReadText, mean_confidence
+from ocria.document.reader import (
+    STATUSES_WORST_FIRST,
+    ReaderLike,
+    Reading,
+    ReadText,
+    drain,
+    mean_confidence,
+)
 from ocria.document.result import FAILED, OK, TRUNCATED, Block, Page
 from ocria.document.source import SourcePage
-from ocria.events import Event, LinesFound, Note, TextDelta
+from ocria.document.upright import Confidence, upright_lines
+from ocria.errors import EngineError, UsageError
+from ocria.events import Box, Event, LinesFound, Note, TextDelta
 
 
 @dataclass(slots=True)
@@ -30,11 +40,18 @@ class PageJob:
 
 @dataclass(slots=True)
 class _Unit:
-    """What the engine gets of a page: images and where they stand on it."""
+    """What the engine gets of a page: images, and where they stand on the page as it was turned."""
 
     job: PageJob
     images: list[np.ndarray]
     places: list[LinePlace]
+    width: float
+    height: float
+
+    def displayed(self, box: Box) -> Box:
+        """A box on the displayed page."""
+        page = self.job.page
+        return within(turn_back(box, page.rotation, page.width, page.height), page.width, page.height)
 
 
 def read_pages(
@@ -45,12 +62,13 @@ def read_pages(
     units: list[_Unit] = []
     for job in jobs:
         try:
-            units.append(_cut(job, reader.unit))
+            units.append(_cut(job, reader))
         except Exception as error:  # one page's fault must not take the others down
             yield from _failed(path, job, error)
             continue
+        unit = units[-1]
         if reader.unit == "line":
-            yield LinesFound(path, job.page.index, tuple(place.box for place in units[-1].places))
+            yield LinesFound(path, job.page.index, tuple(unit.displayed(place.box) for place in unit.places))
     owners = [(unit, place) for unit in units for place in range(len(unit.images))]
     results = yield from _relay(path, owners, reader.stream([u.images[place] for u, place in owners]), cancel)
     if results is None:
@@ -67,23 +85,30 @@ def read_pages(
         yield unit.job.page
 
 
-def _cut(job: PageJob, unit: str) -> _Unit:
-    """Render the page and, for a line model, find its lines."""
+def _cut(job: PageJob, reader: ReaderLike) -> _Unit:
+    """Render the page, turn it upright and, for a line model, cut out its lines."""
+    page = job.page
     pixels = job.source.render(job.dpi)
-    width, height = job.page.width, job.page.height
-    if unit == "page":
-        return _Unit(job, [pixels], [LinePlace((0.0, 0.0, width, height), height, height)])
-    from ocria.document.lines import find_lines
-
     gray = to_gray(pixels)
-    across, down = width / gray.shape[1], height / gray.shape[0]
-    lines = find_lines(gray, dpi=72 / across).lines
-    places = []
-    for line in lines:
-        x0, y0, x1, y1 = (float(v) for v in line.box)
-        box = (round(x0 * across, 2), round(y0 * down, 2), round(x1 * across, 2), round(y1 * down, 2))
-        places.append(LinePlace(box, float(line.baseline) * down, float(line.x_height) * down))
-    return _Unit(job, [line.crop for line in lines], places)
+    scale = page.width / gray.shape[1]
+    found = upright_lines(gray, 72 / scale, _confidence_of(reader) if reader.unit == "line" else None)
+    page.rotation = found.turned
+    width, height = (page.height, page.width) if found.turned in (90, 270) else (page.width, page.height)
+    if reader.unit == "page":
+        upright = np.ascontiguousarray(np.rot90(pixels, -found.turned // 90))
+        return _Unit(job, [upright], [LinePlace((0.0, 0.0, width, height), height, height)], width, height)
+    places = [
+        LinePlace(tuple(float(v) * scale for v in line.box), line.baseline * scale, line.x_height * scale)
+        for line in found.lines
+    ]
+    return _Unit(job, [line.crop for line in found.lines], places, width, height)
+
+
+def _confidence_of(reader: ReaderLike) -> Confidence:
+    def confidence(crops: Sequence[np.ndarray]) -> float:
+        return mean_confidence(drain(reader.stream(crops))) or 0.0
+
+    return confidence
 
 
 def to_gray(pixels: np.ndarray) -> np.ndarray:
@@ -120,29 +145,35 @@ def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:
     _judge(page, results, kind)
     if kind == "page":
         text = results[0].text.strip()
-        page.blocks = [Block("page", unit.places[0].box, text, text, 0, page.confidence)] if text else []
+        box = unit.displayed(unit.places[0].box)
+        page.blocks = [Block("page", box, text, text, 0, page.confidence)] if text else []
     else:
-        page.blocks = _blocks_of_lines(page, unit.places, results)
+        page.blocks = _blocks_of_lines(unit, results)
     page.seconds = time.monotonic() - unit.job.begun
 
 
-def _blocks_of_lines(page: Page, places: list[LinePlace], results: list[ReadText]) -> list[Block]:
+def _blocks_of_lines(unit: _Unit, results: list[ReadText]) -> list[Block]:
     """Lay the lines out; each block takes the mean confidence of the lines whose middle it holds."""
-    lines = [(result.text, place) for place, result in zip(places, results, strict=True)]
+    lines = [(result.text, place) for place, result in zip(unit.places, results, strict=True)]
     if not any(text.strip() for text, _ in lines):
         return []
-    pdf = place_lines(page.width, page.height, lines)
+    pdf = place_lines(unit.width, unit.height, lines)
     blocks = lay_out(pdf, 0).blocks
     pdf.close()
     for block in blocks:
-        x0, y0, x1, y1 = block.box
         members = [
             result
-            for place, result in zip(places, results, strict=True)
-            if x0 <= (place.box[0] + place.box[2]) / 2 <= x1 and y0 <= (place.box[1] + place.box[3]) / 2 <= y1
+            for place, result in zip(unit.places, results, strict=True)
+            if _holds_middle(block.box, place.box)
         ]
         block.confidence = mean_confidence(members)
+        block.box = unit.displayed(block.box)
     return blocks
+
+
+def _holds_middle(outer: Box, inner: Box) -> bool:
+    x, y = (inner[0] + inner[2]) / 2, (inner[1] + inner[3]) / 2
+    return outer[0] <= x <= outer[2] and outer[1] <= y <= outer[3]
 
 
 def _judge(page: Page, results: list[ReadText], kind: str) -> None:
@@ -160,8 +191,6 @@ def _judge(page: Page, results: list[ReadText], kind: str) -> None:
 
 
 def _failed(path: str, job: PageJob, error: Exception) -> Iterator[Event | Page]:
-    from ocria.errors import EngineError, UsageError
-
     if isinstance(error, (EngineError, UsageError)):
         raise error
     job.page.status = FAILED
