@@ -93,7 +93,7 @@ def _block(parsed: ParsedDocument, box: LayoutBox, order: int) -> Block | None:
     size = max(span["size"] for line in lines for span in line["spans"])
     _escape(lines, code)
     box.textlines = lines
-    markdown = _markdown(parsed, box).strip()
+    markdown = "\n".join(line.rstrip() for line in _markdown(parsed, box).strip().splitlines())
     if kind in ("title", "heading"):
         markdown = _BOLD_HEADING.sub(r"\1\2", markdown)
     return Block("code" if code else kind, place, text, markdown, order, font_size=round(size, 1))
