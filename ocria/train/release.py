@@ -73,8 +73,8 @@ def score(learner: Learner, samples) -> dict[str, tuple[int, int, int, int]]:
 def card(saved: dict, scores: dict, accuracy: dict | None) -> str:
     """The model card in Markdown."""
     text, vision = CONFIG["text_config"], CONFIG["vision_config"]
-    sources = sorted({name for split in (corpus._PROSE, corpus._TECHNICAL, corpus._FOREIGN) for name in split["train"]})
-    held_out = sorted({name for split in (corpus._PROSE, corpus._TECHNICAL) for name in split["held_out"]})
+    kinds = (corpus._PROSE, corpus._TECHNICAL, corpus._FOREIGN)
+    sources, held_out = (sorted({name for kind in kinds for name in kind[split]}) for split in ("train", "held_out"))
     rows = [
         f"| {name} | {n} | {100 * decoder / chars:.2f} | {100 * ctc / chars:.2f} |"
         for name, (n, chars, ctc, decoder) in scores.items()
@@ -102,8 +102,8 @@ def card(saved: dict, scores: dict, accuracy: dict | None) -> str:
         "Muon on matrices, AdamW on the rest; 8 % of the decoder's input bytes replaced; constant rate, linear decay.",
         f"- Fonts: {len({family for family, _ in font_set('train').faces})} families of Debian packages; held out: "
         f"{', '.join(sorted(HELD_OUT_FAMILIES))}.",
-        f"- Texts (readers in `ocria/train/sources.py`, which names the packages): {', '.join(sources)}, word lists, and "
-        f"generated numbers, prices, dates, addresses, code and table cells. Held out: {', '.join(held_out)}. "
+        f"- Texts (readers in `ocria/train/sources.py`, which names the packages): {', '.join(sources)}, word lists, "
+        f"and generated numbers, prices, dates, addresses, code and table cells. Held out: {', '.join(held_out)}. "
         "Neither texts nor fonts are part of this package.",
         "- Degradations: blur, noise, thresholds, JPEG, skew, erosion and dilation, uneven light, ghost text, touching "
         "rules, tight and loose crops, thermal print.",
