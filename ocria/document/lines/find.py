@@ -49,7 +49,7 @@ def _find(gray: np.ndarray, factor: int, double: bool) -> LinesResult:
     page = frame.analysis(gray)
     ink = find_ink(page)
     parts = components(runs_of(ink.mask))
-    unit = glyph_height(parts)
+    unit = glyph_height(parts.h, parts.w, parts.area)
     if unit is None:
         return LinesResult([])
     if unit < SMALL_GLYPH and factor > 1:
@@ -62,7 +62,7 @@ def _find(gray: np.ndarray, factor: int, double: bool) -> LinesResult:
         page = frame.analysis(gray)
         ink = find_ink(page)
         parts = components(runs_of(ink.mask))
-        unit = glyph_height(parts) or unit
+        unit = glyph_height(parts.h, parts.w, parts.area) or unit
     else:
         skew = 0.0
     lines = lines_of(Sheet(gray, frame, ink), parts, unit)
@@ -84,7 +84,7 @@ def _panel_lines(
         x0, y0, x1, y1 = box
         patch = find_ink(255 - page[y0:y1, x0:x1])
         inner = components(runs_of(patch.mask))
-        size = glyph_height(inner)
+        size = glyph_height(inner.h, inner.w, inner.area)
         if size is None or size < 0.5 * unit:
             continue
         found = lines_of(Sheet(gray, frame.patch(x0, y0), patch, inverted=True), inner, size)

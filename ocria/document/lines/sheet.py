@@ -20,6 +20,9 @@ from .rivers import parting_gaps
 from .rows import Row
 from .rules import cut_rules
 
+SMALL_PRINT = 12
+"""From so many small components outside all rows on, they are looked at as text of their own size."""
+
 DASHED = 8.0
 """From this length in glyph heights on, dashes in a row are a rule."""
 
@@ -37,10 +40,12 @@ class Sheet:
     inverted: bool = False
 
 
-def glyph_height(parts: Components) -> float | None:
-    """The usual glyph height in analysis pixels, weighted by width so that specks count little."""
-    h, w = parts.h, parts.w
-    fit = (h >= 4) & (h <= 200) & (w <= 4 * h) & (w >= 2) & (parts.area > 6)
+def glyph_height(h: np.ndarray, w: np.ndarray, area: np.ndarray) -> float | None:
+    """The usual height of glyphs among boxes of heights h and widths w (int [n], analysis pixels).
+
+    Weighted by width so that specks count little; None where no box can be a glyph.
+    """
+    fit = (h >= 4) & (h <= 200) & (w <= 4 * h) & (w >= 2) & (area > 6)
     if not fit.any():
         return None
     h, w = h[fit], np.minimum(w[fit], 2 * h[fit])
@@ -55,21 +60,46 @@ def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
     parts = ruled.parts
     if not len(parts):
         return []
-    pieces = find_fragments(parts, _glyphs(parts, unit, sheet.ink.mask.shape))
-    if not len(pieces):
-        return []
-    left, right = _piece_pairs(pieces)
+    shape = sheet.ink.mask.shape
     clean = sheet.ink.mask.copy()
     specks = (np.maximum(parts.h, parts.w) < 0.15 * unit)[parts.of_run]
     clean.ravel()[pixels_of(parts.runs.take(specks), clean.shape[1])] = False
     clean.ravel()[pixels_of(ruled.cut, clean.shape[1])] = False
-    parted = parting_gaps(pieces, left, right, clean, ruled.bars)
-    group = union(len(pieces), left[~parted], right[~parted])
-    of_part = np.where(pieces.of_part >= 0, group[np.maximum(pieces.of_part, 0)], -1)
-    rows = rows_of(parts, of_part, unit)
-    of_run = assign_runs(parts, rows, _barred(parts, unit, sheet.ink.mask.shape))
+    rows = _group(parts, _glyphs(parts, unit, shape), unit, clean, ruled.bars)
+    small = _small_print(parts, rows, unit)
+    size = glyph_height(parts.h[small], parts.w[small], parts.area[small])
+    if size is not None and small.sum() >= SMALL_PRINT:
+        glyph = small & (parts.h >= max(4.0, 0.4 * size))
+        rows += [row for row in _group(parts, glyph, size, clean, ruled.bars) if len(row.members) >= 5]
+    of_run = assign_runs(parts, rows, _barred(parts, unit, shape))
     keep = keep_text(rows, parts, of_run, sheet.ink.dark, unit)
     return _cut(sheet, parts, ruled.cut, rows, np.where(np.append(keep, False)[of_run], of_run, -1))
+
+
+def _group(parts: Components, glyph: np.ndarray, unit: float, clean: np.ndarray, bars: np.ndarray) -> list[Row]:
+    """Rows of the components marked in `glyph`; `clean`: the ink without specks and rules."""
+    pieces = find_fragments(parts, glyph)
+    if not len(pieces):
+        return []
+    left, right = _piece_pairs(pieces)
+    parted = parting_gaps(pieces, left, right, clean, bars)
+    group = union(len(pieces), left[~parted], right[~parted])
+    of_part = np.where(pieces.of_part >= 0, group[np.maximum(pieces.of_part, 0)], -1)
+    return rows_of(parts, of_part, unit)
+
+
+def _small_print(parts: Components, rows: list[Row], unit: float) -> np.ndarray:
+    """Small components that lie outside all rows: bool [parts]. Footnotes under large type are such."""
+    small = (parts.h < 0.75 * unit) & (parts.h >= 4) & (parts.w >= 2)
+    xc, yc = 0.5 * (parts.x0 + parts.x1), 0.5 * (parts.y0 + parts.y1)
+    index = np.flatnonzero(small)
+    for row in rows:
+        pad = 1.3 * row.x_height
+        inside = (xc[index] > row.x0 - pad) & (xc[index] < row.x1 + pad)
+        inside &= (yc[index] > row.y0 - 0.5 * pad) & (yc[index] < row.y1 + 0.5 * pad)
+        small[index[inside]] = False
+        index = index[~inside]
+    return small
 
 
 def _piece_pairs(pieces: Fragments) -> tuple[np.ndarray, np.ndarray]:
