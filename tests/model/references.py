@@ -70,6 +70,7 @@ class Shape:
     tied: bool = True
 
 
+SMALL = 2e-3
 PUBLISHED_ROPE = {"rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": [11, 11, 10]}
 
 SHAPES = {
@@ -141,15 +142,21 @@ def redraw(model: torch.nn.Module) -> None:
                 # The decoder's norms are zero-centred; the gated one and the vision encoder's are plain.
                 centre = 1.0 if ".visual." in name or "linear_attn.norm" in name else 0.0
                 weight.copy_(centre + 0.3 * torch.randn_like(weight))
+            elif "patch_embed" in name and weight.ndim == 1:
+                weight.copy_(SMALL * torch.randn_like(weight))
             elif weight.ndim == 1:
                 weight.copy_(0.3 * torch.randn_like(weight))
-            elif "embed" in name and "patch" not in name:
+            elif "pos_embed" in name:
+                weight.copy_(SMALL * torch.randn_like(weight))  # shows a wrong eps of the layer norms
+            elif "embed_tokens" in name:
                 weight.copy_(0.5 * torch.randn_like(weight))
             elif "conv1d" in name:
-                weight.copy_(0.7 * torch.randn_like(weight))
+                # Small, so that q, k and v are near the eps of the norms that follow. It shows a wrong eps, and
+                # the output of a row that sees little (the first) is not blown up from near zero with its rounding.
+                weight.copy_(0.005 * torch.randn_like(weight))
             else:
                 inputs = math.prod(weight.shape[1:])
-                gain = 3.0 if "lm_head" in name else 1.4
+                gain = 3.0 if "lm_head" in name else SMALL if "patch_embed" in name else 1.4
                 weight.copy_(gain * torch.randn_like(weight) / math.sqrt(inputs))
 
 
@@ -210,7 +217,7 @@ class Driver:
 
     def __init__(self, network: Qwen35, slots: int = 1, max_len: int = 200, hints: bool = False):
         self.network, self.hints = network, hints
-        self.state = DecoderState.allocate(network.config.text, slots + 1, max_len, torch.float32)
+        self.state = DecoderState.allocate(network.config.text, slots + 1, max_len, network.dtype)
         for tensor in (*self.state.keys, *self.state.values, *self.state.delta, *self.state.conv):
             if tensor is not None:
                 tensor.fill_(float("nan"))  # a slot that is not reset, and the dummy, must not matter
@@ -229,7 +236,8 @@ class Driver:
                 break
             slots = list(prompts)
             count = [max(0, min(rows, self.length[slot] - start)) for slot in slots]
-            hidden = torch.randn(len(slots), rows, self.network.config.text.hidden_size)  # padding is garbage
+            padding = (len(slots), rows, self.network.config.text.hidden_size)
+            hidden = torch.randn(padding, dtype=self.network.dtype)  # what padding holds must not matter
             positions = torch.zeros(3, len(slots), rows, dtype=torch.int64)
             for row, slot in enumerate(slots):
                 part = slice(start, start + count[row])
