@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pymupdf
 
+from ocria.document.layout import lay_out
 from ocria.document.mupdf import serial
+from ocria.document.result import Block
 from ocria.events import Box
 
 # Of the built-in fonts; MuPDF takes glyphs it lacks from others, so that any character survives.
@@ -28,6 +30,15 @@ class LinePlace:
     baseline: float
     """y in the middle of the line."""
     x_height: float
+
+
+@serial
+def lay_out_lines(width: float, height: float, lines: Sequence[tuple[str, LinePlace]]) -> list[Block]:
+    """The blocks of a page of `width` x `height` points, in reading order, from its lines."""
+    if not any(text.strip() for text, _ in lines):
+        return []
+    with place_lines(width, height, lines) as pdf:
+        return lay_out(pdf, 0).blocks
 
 
 @serial

@@ -10,8 +10,7 @@ from threading import Event as Flag
 import numpy as np
 
 from ocria.document.geometry import turn_back, within
-from ocria.document.layout import lay_out
-from ocria.document.place import LinePlace, place_lines
+from ocria.document.place import LinePlace, lay_out_lines
 from ocria.document.reader import (
     STATUSES_WORST_FIRST,
     ReaderLike,
@@ -155,11 +154,7 @@ def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:
 def _blocks_of_lines(unit: _Unit, results: list[ReadText]) -> list[Block]:
     """Lay the lines out; each block takes the mean confidence of the lines whose middle it holds."""
     lines = [(result.text, place) for place, result in zip(unit.places, results, strict=True)]
-    if not any(text.strip() for text, _ in lines):
-        return []
-    pdf = place_lines(unit.width, unit.height, lines)
-    blocks = lay_out(pdf, 0).blocks
-    pdf.close()
+    blocks = lay_out_lines(unit.width, unit.height, lines)
     for block in blocks:
         members = [
             result

@@ -3,6 +3,8 @@
 import io
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import jsonschema
@@ -194,6 +196,15 @@ def test_a_stream_is_read_like_a_file(born_digital, tmp_path):
     assert from_path.sha256 == from_stream.sha256
     assert from_path.path == str(path)
     assert from_stream.path == STDIN_NAME
+
+
+def test_threads_do_not_disturb_each_other(born_digital, scan):
+    content = mixed_pdf(born_digital, scan)
+    expected = ocria.parse(content, reader=FakeReader(LINES)).markdown
+    with ThreadPoolExecutor(4) as pool:
+        parse = partial(ocria.parse, content)
+        results = [pool.submit(parse, reader=FakeReader(LINES)) for _ in range(8)]
+    assert [result.result().markdown for result in results] == [expected] * 8
 
 
 def test_passwords(born_digital):
