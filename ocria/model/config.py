@@ -4,12 +4,11 @@ Source: transformers `models/qwen3_5/configuration_qwen3_5.py`. A key that would
 not known here is an error; keys that only concern other software are listed in `_IGNORED`.
 """
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ocria.errors import ConfigError
-from ocria.model.strict import from_dict
+from ocria.model.strict import from_dict, read_json, reject_unknown
 
 # fmt: off
 _IGNORED = frozenset({
@@ -21,6 +20,7 @@ _IGNORED = frozenset({
     "quantization_config", "return_dict", "tokenizer_class", "torch_dtype", "transformers_version", "unsloth_fixed",
     "unsloth_version", "use_cache", "video_token_id", "vision_end_token_id", "vision_start_token_id",
 })
+_ROPE = ("rope_type", "type", "mrope_interleaved", "rope_theta", "partial_rotary_factor", "mrope_section")
 # fmt: on
 
 
@@ -109,45 +109,16 @@ class ModelConfig:
 
     @classmethod
     def from_file(cls, path: str | Path) -> "ModelConfig":
-        """Read `config.json`. Raises ConfigError when the file is missing, not JSON, or not this architecture."""
-        path = Path(path)
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
-        except ValueError as error:
-            raise ConfigError(f"{path} is not valid JSON: {error}", path=str(path)) from error
-        return cls.from_dict(data, where=str(path))
+        """Read `config.json`. Raises ConfigError when it is missing, not JSON, or not of this architecture."""
+        return cls.from_dict(read_json(Path(path)), where=str(path))
 
     @classmethod
     def from_dict(cls, data: dict, *, where: str = "config.json") -> "ModelConfig":
-        kind = data.get("model_type")
-        if kind == "qwen3_5_text":
-            text = _text(data, where)
-            return cls(text, None, None, bool(text.tie_word_embeddings), _ids(text.eos_token_id))
-        if kind != "qwen3_5":
-            raise ConfigError(
-                f"{where}: model_type {kind!r} is not a dense Qwen3.5 architecture",
-                path=where,
-                cure="use a checkpoint whose config.json says model_type qwen3_5",
-            )
-        top = {k: v for k, v in data.items() if k not in ("text_config", "vision_config")}
-        for section in ("text_config", "vision_config"):
-            if not isinstance(data.get(section), dict):
-                raise ConfigError(f"{where}: {section} is missing", path=where)
-        text = _text(data["text_config"], f"{where}: text_config")
-        vision = _vision(data["vision_config"], f"{where}: vision_config")
-        if vision.out_hidden_size != text.hidden_size:
-            raise ConfigError(
-                f"{where}: vision out_hidden_size {vision.out_hidden_size} differs from text hidden_size "
-                f"{text.hidden_size}",
-                path=where,
-            )
-        head = from_dict(_Top, top, where=where, ignored=_IGNORED)
-        tied = head.tie_word_embeddings
-        if tied is None:
-            tied = bool(text.tie_word_embeddings)
-        return cls(text, vision, head.image_token_id, tied, _ids(head.eos_token_id) or _ids(text.eos_token_id))
+        """From the object in a `config.json`; `where` names it in the ConfigError that a fault raises."""
+        try:
+            return _model(data)
+        except ConfigError as error:
+            raise ConfigError(error.message, path=where, cure=error.cure) from error
 
 
 @dataclass(frozen=True)
@@ -155,6 +126,32 @@ class _Top:
     image_token_id: int
     tie_word_embeddings: bool | None = None
     eos_token_id: int | list[int] | None = None
+
+
+def _model(data: dict) -> ModelConfig:
+    kind = data.get("model_type")
+    if kind == "qwen3_5_text":
+        text = _text(data, "")
+        return ModelConfig(text, None, None, bool(text.tie_word_embeddings), _ids(text.eos_token_id))
+    if kind != "qwen3_5":
+        raise ConfigError(
+            f"model_type {kind!r} is not a dense Qwen3.5 architecture",
+            cure="Use a checkpoint whose config.json says model_type qwen3_5.",
+        )
+    for section in ("text_config", "vision_config"):
+        if not isinstance(data.get(section), dict):
+            raise ConfigError(f"{section} is missing")
+    text = _text(data["text_config"], "text_config")
+    vision = _vision(data["vision_config"], "vision_config")
+    if vision.out_hidden_size != text.hidden_size:
+        raise ConfigError(
+            f"out_hidden_size {vision.out_hidden_size} of the vision encoder differs from hidden_size "
+            f"{text.hidden_size} of the text decoder"
+        )
+    head = from_dict(_Top, data, ignored=_IGNORED | {"text_config", "vision_config"})
+    tied = bool(text.tie_word_embeddings) if head.tie_word_embeddings is None else head.tie_word_embeddings
+    eos = _ids(head.eos_token_id) or _ids(text.eos_token_id)
+    return ModelConfig(text, vision, head.image_token_id, tied, eos)
 
 
 def _ids(value) -> tuple[int, ...]:
@@ -167,42 +164,33 @@ def _text(data: dict, where: str) -> TextConfig:
     data = dict(data)
     rope = data.pop("rope_parameters", None) or data.pop("rope_scaling", None) or {}
     data.pop("rope_scaling", None)
-    _expect(rope, where, rope_type=("default",), type=("default",), mrope_interleaved=(True,))
-    for key in ("rope_theta", "partial_rotary_factor", "mrope_section"):
-        if key in rope:
-            data[key] = rope[key]
-    unknown = set(rope) - {"rope_type", "type", "mrope_interleaved", "rope_theta", "partial_rotary_factor",
-                           "mrope_section"}
-    if unknown:
-        raise ConfigError(f"{where}: unknown rope parameter {sorted(unknown)}", path=where)
-    if "layer_types" not in data:
+    _expect(rope, rope_type=("default",), type=("default",), mrope_interleaved=(True,))
+    data |= {key: rope[key] for key in ("rope_theta", "partial_rotary_factor", "mrope_section") if key in rope}
+    reject_unknown(rope, _ROPE, where="rope_parameters")
+    if data.get("layer_types") is None:
         interval = data.get("full_attention_interval", 4)
         data["layer_types"] = [
             "full_attention" if (i + 1) % interval == 0 else "linear_attention"
             for i in range(data.get("num_hidden_layers", 0))
         ]
     data["layer_types"] = tuple(data["layer_types"])
-    if "mrope_section" in data:
-        data["mrope_section"] = tuple(data["mrope_section"])
-    if isinstance(data.get("eos_token_id"), list):
-        data["eos_token_id"] = tuple(data["eos_token_id"])
-    _expect(data, where, hidden_act=("silu",), attn_output_gate=(True,), attention_bias=(False,))
+    for key in ("mrope_section", "eos_token_id"):
+        if isinstance(data.get(key), list):
+            data[key] = tuple(data[key])
+    _expect(data, hidden_act=("silu",), attn_output_gate=(True,), attention_bias=(False,))
     config = from_dict(TextConfig, data, where=where, ignored=_IGNORED)
     if len(config.layer_types) != config.num_hidden_layers:
-        raise ConfigError(f"{where}: {len(config.layer_types)} layer_types for {config.num_hidden_layers} layers",
-                          path=where)
+        raise ConfigError(f"{len(config.layer_types)} layer_types for {config.num_hidden_layers} layers")
     odd = set(config.layer_types) - {"linear_attention", "full_attention"}
     if odd:
-        raise ConfigError(f"{where}: unknown layer type {sorted(odd)}", path=where)
+        raise ConfigError(f"unknown layer type {', '.join(sorted(odd))}")
     for many, few in ((config.num_attention_heads, config.num_key_value_heads),
                       (config.linear_num_value_heads, config.linear_num_key_heads)):
-        if many % few:
-            raise ConfigError(f"{where}: {many} heads do not divide into {few} groups", path=where)
+        if few < 1 or many % few:
+            raise ConfigError(f"{many} heads do not divide into {few} groups")
     if config.rotary_dim % 2 or sum(config.mrope_section) != config.rotary_dim // 2:
-        raise ConfigError(
-            f"{where}: mrope_section {config.mrope_section} does not add up to {config.rotary_dim // 2} frequencies",
-            path=where,
-        )
+        section, frequencies = list(config.mrope_section), config.rotary_dim // 2
+        raise ConfigError(f"mrope_section {section} does not add up to {frequencies} frequencies")
     return config
 
 
@@ -211,23 +199,22 @@ def _vision(data: dict, where: str) -> VisionConfig:
     rope = data.pop("rope_parameters", None) or {}
     if "rope_theta" in rope:
         data["rope_theta"] = rope["rope_theta"]
-    _expect(rope, where, rope_type=("axial",))
-    _expect(data, where, hidden_act=("gelu_pytorch_tanh",), deepstack_visual_indexes=([],))
+    _expect(rope, rope_type=("axial",))
+    _expect(data, hidden_act=("gelu_pytorch_tanh",), deepstack_visual_indexes=([],))
     for key in ("patch_size", "temporal_patch_size"):
         if isinstance(data.get(key), (list, tuple)):
             if len(set(data[key])) != 1:
-                raise ConfigError(f"{where}: {key} {data[key]} is not square", path=where)
+                raise ConfigError(f"{key} {data[key]} is not square")
             data[key] = data[key][0]
     config = from_dict(VisionConfig, data, where=where, ignored=_IGNORED)
     side = round(config.num_position_embeddings**0.5)
     if side * side != config.num_position_embeddings:
-        raise ConfigError(f"{where}: num_position_embeddings {config.num_position_embeddings} is not a square",
-                          path=where)
+        raise ConfigError(f"num_position_embeddings {config.num_position_embeddings} is not a square")
     return config
 
 
-def _expect(data: dict, where: str, **allowed) -> None:
+def _expect(data: dict, **allowed) -> None:
     """Refuse settings whose other values exist in the wild but are not what this code computes."""
     for key, values in allowed.items():
         if key in data and data[key] is not None and data[key] not in values:
-            raise ConfigError(f"{where}: {key} {data[key]!r} is not supported (only {values[0]!r})", path=where)
+            raise ConfigError(f"{key} {data[key]!r} is not supported (only {values[0]!r})")

@@ -51,7 +51,8 @@ def from_dict(
 ) -> Any:
     """An instance of the dataclass `cls`; keys of other software go into `ignored`.
 
-    A null means that the key's default holds. Raises ConfigError for an unknown or a missing key.
+    A null means that the key's default holds. Raises ConfigError for an unknown or a missing key, and for a plain
+    number, flag or text of another kind.
     """
     fields = dataclasses.fields(cls)
     reject_unknown(data, [field.name for field in fields], ignored, where=where, path=path)
@@ -60,7 +61,22 @@ def from_dict(
     if missing:
         place = f" in {where}" if where else ""
         raise ConfigError(f"missing {', '.join(missing)}{place}", path=path)
+    for field in fields:
+        if field.name in given and not _fits(given[field.name], field.type):
+            value, kind = given[field.name], _WORDS[field.type]
+            raise ConfigError(f"{field.name} must be {kind}, got {value!r}", path=path)
     return cls(**given)
+
+
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a plain type; other annotations are the business of the class."""
+    if kind not in _WORDS:
+        return True
+    allowed = (int, float) if kind is float else kind
+    return isinstance(value, allowed) and (kind is bool or not isinstance(value, bool))
 
 
 def _required(field: dataclasses.Field) -> bool:
