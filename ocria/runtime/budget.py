@@ -41,9 +41,10 @@ class PageBudget:
         profile: Profile,
         options: EngineOptions,
         dtype: torch.dtype,
+        device: torch.device,
     ):
         self.config, self.image, self.profile, self.options, self.dtype = config, image, profile, options, dtype
-        self.memory_bytes = options.memory_bytes or free_memory() // 2
+        self.memory_bytes = options.memory_bytes or free_memory(device) // 2
         self.unit = profile.unit if profile.unit in _LOOP_LEAST else "page"
 
     def image_tokens(self, height: int, width: int) -> int:
@@ -108,8 +109,10 @@ class PageBudget:
         return (self.memory_bytes // 2 - fixed) // each if each else self.config.text.max_position_embeddings
 
 
-def free_memory() -> int:
-    """Bytes of memory that a process may take without swapping."""
+def free_memory(device: torch.device) -> int:
+    """Bytes that may still be allocated on a GPU, or in main memory without swapping."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:

@@ -62,7 +62,7 @@ class Engine:
         self.dtype, self.device = self.network.dtype, self.network.device
         self.network.prepare()
         self.metrics = Metrics()
-        self.budget = PageBudget(self.config, self.image, loaded.profile, self.options, self.dtype)
+        self.budget = PageBudget(self.config, self.image, loaded.profile, self.options, self.dtype, self.device)
         self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget, loaded.profile.stop)
         self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
         self._live: dict[str | int, Sequence] = {}
@@ -241,7 +241,7 @@ class Engine:
             return
         began = self._clock()
         owned = tuple(sorted(sequence.slot for sequence in plan.decode))
-        if owned != self._rows.owned:  # the same in most steps
+        if (owned, self._slots.changes) != (self._rows.owned, self._rows.changes):  # the same in most steps
             self._rows = StepRows.choose(owned, self._slots, self.device)
         rows = self._rows
         step = StepInput(rows.slots, rows.count, max(sequence.kv_len for sequence in plan.decode), rows.run)
@@ -325,6 +325,7 @@ class Engine:
         """After a failure in the middle of a step: no request is in a known state, so none is kept."""
         self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
         self._slots = Slots(self._plan.slots)
+        self._rows = StepRows.choose((), self._slots, self.device)
         self._live.clear()
         self._out.clear()
 

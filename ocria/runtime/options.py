@@ -17,7 +17,7 @@ class EngineOptions:
     `stream_interval_s`: text of a request is sent at most this often. `tick_interval_s`: likewise for EngineTick.
     """
 
-    max_batch: int = 32
+    max_batch: int = 64
     max_len: int | None = None
     memory_bytes: int | None = None
     prefill_rows: int = 2048

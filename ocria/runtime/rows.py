@@ -14,9 +14,10 @@ the state costs nothing, while a gather copies every key and value that a step r
 @dataclass(frozen=True)
 class StepRows:
     """`owned`: the slots that want a token, ascending; `row_of`: their rows; slots, count int64 `[B]` and `run` as in
-    `StepInput`."""
+    `StepInput`. Good for as long as no slot changes hands (`changes`): a free slot among the rows may be taken."""
 
     owned: tuple[int, ...]
+    changes: int
     row_of: dict[int, int]
     slots: torch.Tensor
     count: torch.Tensor
@@ -34,6 +35,7 @@ class StepRows:
         wanted = set(owned)
         return cls(
             owned,
+            slots.changes,
             {slot: row for row, slot in enumerate(rows)},
             torch.tensor(rows, dtype=torch.int64, device=device),
             torch.tensor([int(slot in wanted) for slot in rows], dtype=torch.int64, device=device),

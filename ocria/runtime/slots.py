@@ -14,6 +14,7 @@ class Slots:
         self.count = count
         self._free = list(range(1, count + 1))
         self._owner: dict[int, str | int] = {}
+        self.changes = 0  # how often a slot changed hands: who remembers a choice of slots looks here
 
     @property
     def free(self) -> int:
@@ -32,6 +33,7 @@ class Slots:
             raise EngineError(f"no free slot for request {owner!r}: all {self.count} are taken")
         slot = heapq.heappop(self._free)
         self._owner[slot] = owner
+        self.changes += 1
         return slot
 
     def release(self, slot: int, owner: str | int) -> None:
@@ -40,6 +42,7 @@ class Slots:
             holder = self._owner.get(slot, "nobody")
             raise EngineError(f"request {owner!r} releases slot {slot}, which belongs to {holder!r}")
         del self._owner[slot]
+        self.changes += 1
         heapq.heappush(self._free, slot)
 
     def check_integrity(self, idle: bool = False) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from small_model import CONFIG, IM_END, IMAGE_PAD, VISION_END, VISION_START
 
 from ocria.model.image import preprocess
 from ocria.runtime.engine import Engine
@@ -108,8 +109,6 @@ def test_prompt_lengths(loaded, make_request, rng, length):
 
 def test_equals_transformers(loaded, make_request, rng):
     transformers = pytest.importorskip("transformers")
-    from conftest import CONFIG, IM_END, IMAGE_PAD
-
     config = transformers.Qwen3_5Config(**CONFIG)
     reference = transformers.Qwen3_5ForConditionalGeneration(config).eval()
     reference.load_state_dict(loaded.network.state_dict(), strict=False)
@@ -188,6 +187,27 @@ def test_unscheduled_slots_are_untouched(loaded, make_request, rng):
     assert seen, "no slot ever waited: the test tests nothing"
 
 
+def test_a_prompt_may_enter_a_gap_between_running_slots(loaded, make_request):
+    """The freed slot was computed along with its neighbours until a prompt in chunks took it."""
+    engine = Engine(loaded, EngineOptions(max_batch=5, prefill_rows=6, admit_group=1))
+    running = [make_request(i, prompt_len=2, max_tokens=40) for i in range(5)]
+    for request in running:
+        engine.submit(request)
+    late = make_request("late", prompt_len=29, max_tokens=8)
+    results = {}
+    for step in range(200):
+        if step == 5:
+            engine.cancel(2)
+        if step == 8:
+            engine.submit(late)
+        results |= {e.id: e.result for e in engine.step() if e.result}
+        if engine.idle:
+            break
+    same(results["late"], alone(loaded, late))
+    for request in (running[0], running[4]):
+        same(results[request.id], alone(loaded, request))
+
+
 def test_state_grows_for_a_larger_request(loaded, make_request):
     engine = Engine(loaded, EngineOptions(max_batch=2))
     small, large = make_request("small", max_tokens=4), make_request("large", prompt_len=300, max_tokens=4)
@@ -216,8 +236,6 @@ def test_bfloat16_agrees_with_fp32_where_the_choice_is_clear(loaded, private, ma
 
 
 def test_one_large_and_many_images_in_one_prompt(loaded, rng):
-    from conftest import IMAGE_PAD, VISION_END, VISION_START
-
     images = [rng.integers(0, 256, (16 * h, 16 * w, 3), dtype=np.uint8) for h, w in ((1, 2), (3, 1), (1, 2))]
     prompt = [65, *[VISION_START, IMAGE_PAD, VISION_END] * 3, 66]
     requests = [Request("three", prompt, images, Limits(max_tokens=9)), Request("none", [65], (), Limits(max_tokens=9))]

@@ -241,6 +241,13 @@ class TestRows:
         assert rows.run is None
         assert rows.slots.tolist() == [1, 2, 4, 5]
 
+    def test_a_choice_ends_when_a_slot_changes_hands(self):
+        slots = self.taken(5, (1, 2, 4, 5))
+        rows = StepRows.choose((1, 2, 4, 5), slots, "cpu")
+        assert rows.changes == slots.changes
+        slots.acquire("new")
+        assert rows.changes != slots.changes
+
     def test_scattered_slots_are_gathered(self):
         rows = StepRows.choose((1, 9), self.taken(9, (1, 9)), "cpu")
         assert rows.run is None
@@ -271,7 +278,8 @@ class TestChoose:
 
 class TestBudget:
     def budget(self, loaded, **options):
-        return PageBudget(loaded.config, loaded.image, loaded.profile, EngineOptions(**options), torch.float32)
+        cpu = torch.device("cpu")
+        return PageBudget(loaded.config, loaded.image, loaded.profile, EngineOptions(**options), torch.float32, cpu)
 
     def test_image_tokens_are_those_of_the_processor(self, loaded, rng):
         from ocria.model.image import preprocess
@@ -306,7 +314,7 @@ class TestBudget:
         assert self.budget(loaded, max_len=77).max_len == 77
 
     def test_free_memory_is_plausible(self):
-        assert 1 << 20 < free_memory() < 1 << 50
+        assert 1 << 20 < free_memory(torch.device("cpu")) < 1 << 50
 
 
 class TestText:
