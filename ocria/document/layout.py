@@ -51,7 +51,8 @@ class Layout:
 def lay_out(pdf: pymupdf.Document, index: int) -> Layout:
     """Lay out page `index` (0-based) of a PDF by its text layer; the PDF is left as it is."""
     copy = pymupdf.open()
-    copy.insert_pdf(pdf, from_page=index, to_page=index, links=False)
+    # Copying form fields walks over all pages of the source: only where there are some.
+    copy.insert_pdf(pdf, from_page=index, to_page=index, links=False, widgets=bool(pdf.is_form_pdf))
     page = copy[0]
     width, height = page.rect.width, page.rect.height
     left, top = _crop_if_huge(page)
