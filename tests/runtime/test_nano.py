@@ -17,8 +17,8 @@ from ocria.runtime.request import Limits, Request
 NANO = Path(ocria.__file__).parent / "assets" / "nano"
 pytestmark = pytest.mark.skipif(not (NANO / "config.json").is_file(), reason="the embedded model is not built yet")
 
-WORDS = ("the quick brown fox, jumps over 13 lazy dogs (in Zürich) and pays $4.20 for each No. 7 "
-         "at www.example.com").split()
+SENTENCE = "the quick brown fox, jumps over 13 lazy dogs (in Zürich) and pays $4.20 for No. 7 at www.example.com"
+WORDS = SENTENCE.split()
 
 
 @pytest.fixture(scope="module")
