@@ -37,6 +37,8 @@ def main() -> None:
     learner = Learner(model_config()).eval()
     learner.load_state_dict(saved["learner"])
     export(learner, args.to)
+    for file in args.to.iterdir():
+        file.chmod(0o644)  # safetensors writes files that only their owner may read
     with torch.no_grad():  # score what ships: the weights as rounded to bf16
         for name, p in learner.named_parameters():
             if not name.endswith(("A_log", "linear_attn.norm.weight")):
@@ -65,7 +67,8 @@ def score(learner: Learner, samples) -> dict[str, tuple[int, int, int, int]]:
                 text = sample.text
                 row = (1, len(text), distance(vocabulary.ctc_text(path), text), distance(read, text))
                 length = "over 84 characters" if len(text) > 84 else "up to 84 characters"
-                for name in ("all", f"page: {sample.font.rsplit('/', 1)[-1]}", f"length: {length}"):
+                page = sample.font.rsplit("/", 1)[-1]
+                for name in ("all", f"page: {page}", f"length: {length}", f"text: {sample.kind}"):
                     totals[name] += row
     return {name: tuple(map(int, row)) for name, row in sorted(totals.items())}
 
