@@ -120,9 +120,15 @@ def card(saved: dict, scores: dict, accuracy: dict | None) -> str:
     ]
     if accuracy:
         parts += ["", "## Results on real scans", accuracy_table(accuracy)]
-    parts += ["", "## Limits", "Handwriting, formulas, scripts other than Latin, vertical text. A line of more than "
-              "about 130 characters is split by the caller. Similar shapes (I l 1, O 0) are told apart by context only.",
-              "", "Licence of the weights: Apache-2.0.", ""]  # fmt: skip
+    parts += [
+        "",
+        "## Limits",
+        "No handwriting, formulas, scripts other than Latin, or vertical text. A line of more than about 130 "
+        "characters is split by the caller. Similar shapes (I l 1, O 0) are told apart by context only.",
+        "",
+        "Licence of the weights: Apache-2.0.",
+        "",
+    ]
     return "\n".join(parts)
 
 
