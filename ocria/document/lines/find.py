@@ -16,6 +16,8 @@ from .result import Line, LinesResult
 from .sheet import Sheet, glyph_height, lines_of
 from .skew import find_skew
 
+Box = tuple[float, float, float, float]
+
 ANALYSIS_PIXELS = 5_000_000
 """Pages are reduced by a whole factor until they have no more pixels than this."""
 
@@ -68,11 +70,22 @@ def _find(gray: np.ndarray, factor: int, double: bool) -> LinesResult:
     lines = lines_of(Sheet(gray, frame, ink), parts, unit)
     for box, found in _panel_lines(gray, frame, page, ink, parts, unit):
         lines = [line for line in lines if not _within(line, frame, box)] + found
-    boxes = np.array([line.box for line in lines]).reshape(-1, 4)
+    boxes = np.array([_level_box(line, skew, width, height) for line in lines]).reshape(-1, 4)
     return LinesResult([lines[i] for i in reading_order(boxes)], skew)
 
 
-Box = tuple[int, int, int, int]
+def _level_box(line: Line, skew: float, width: int, height: int) -> Box:
+    """The line's box with the page's skew taken out: upright boxes of slanting lines overlap."""
+    if skew == 0.0:
+        return line.box
+    dx, dy = 0.5 * (line.box[0] + line.box[2] - width), 0.5 * (line.box[1] + line.box[3] - height)
+    cos, sin = np.cos(np.radians(skew)), np.sin(np.radians(skew))
+    x, y = cos * dx + sin * dy, cos * dy - sin * dx
+    # The skewed box is w cos + h |sin| wide and w |sin| + h cos high.
+    w, h = line.box[2] - line.box[0], line.box[3] - line.box[1]
+    even = cos * cos - sin * sin
+    w, h = (w * cos - h * abs(sin)) / even, (h * cos - w * abs(sin)) / even
+    return (x - w / 2, y - h / 2, x + w / 2, y + h / 2)
 
 
 def _panel_lines(

@@ -22,12 +22,11 @@ WINDOW = 13
 @dataclass(frozen=True, slots=True)
 class Ink:
     """`mask` bool [H, W]: ink. `paper` uint8 [H/4, W/4]: background level per cell. `dark` bool, same
-    shape as paper: cells inside large dark areas. `noise`: no contrast anywhere worth the name."""
+    shape as paper: cells inside large dark areas."""
 
     mask: np.ndarray
     paper: np.ndarray
     dark: np.ndarray
-    noise: bool
 
 
 def find_ink(gray: np.ndarray) -> Ink:
@@ -43,8 +42,10 @@ def find_ink(gray: np.ndarray) -> Ink:
     stroke = _erode(np.minimum(darkest, mean), WINDOW)
     contrast = paper.astype(np.int16) - stroke
     white = float(np.percentile(paper, 75))
-    strongest = float(np.percentile(contrast, 99.5))
-    floor = max(24.0, 0.25 * strongest)
+    weakest, strongest = (float(v) for v in np.percentile(contrast, (10, 99.5)))
+    # Weak contrast that is the same everywhere is the paper's grain.
+    grain = strongest < min(1.6 * weakest, 70.0)
+    floor = 256.0 if grain else max(24.0, 0.25 * strongest)
     drop = np.where(contrast < floor, floor, 0.5 * contrast)
     dark = paper < 0.25 * white
     level = np.clip(paper - drop, 0, 255)
@@ -52,7 +53,7 @@ def find_ink(gray: np.ndarray) -> Ink:
     threshold = np.asarray(
         Image.fromarray(level.astype(np.uint8)).resize((padded.shape[1], padded.shape[0]), Image.BILINEAR)
     )
-    return Ink(gray < threshold[:height, :width], paper, dark, strongest < 24)
+    return Ink(gray < threshold[:height, :width], paper, dark)
 
 
 def _pad(gray: np.ndarray, height: int, width: int) -> np.ndarray:

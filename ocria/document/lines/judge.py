@@ -9,7 +9,7 @@ from .ink import CELL
 from .rows import Row
 
 TEXTURE = 2.6
-"""Runs per pixel row of a glyph; an m or a percent sign has three in places, a halftone blob many more."""
+"""Runs per pixel row of a glyph as wide as high; an m has three in places, a halftone blob many more."""
 
 SURE = 8
 """Rows with so many glyphs on one baseline are text wherever they stand."""
@@ -33,7 +33,8 @@ def looks_like_text(row: Row, parts: Components, unit: float) -> bool:
 def keep_text(rows: list[Row], parts: Components, of_run: np.ndarray, dark: np.ndarray, unit: float) -> np.ndarray:
     """Bool [rows]: false for rows that are debris or lie among debris. `of_run`: row of each run or -1;
     `dark`: cells of large dark areas."""
-    strokes = np.bincount(parts.of_run, minlength=len(parts)) / parts.h
+    # Letters that touch make one wide component with the strokes of all.
+    strokes = np.bincount(parts.of_run, minlength=len(parts)) / np.maximum(parts.h, parts.w)
     keep = np.array([_is_even(row, parts, strokes, unit) for row in rows], bool)
     if not len(rows):
         return keep

@@ -54,14 +54,32 @@ def _bands(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
 
     Without such a box, or without columns beside it, there is nothing to part.
     """
-    for wide in index[np.argsort(boxes[index, 0] - boxes[index, 2], kind="stable")][:8]:
+    for wide in _widest(boxes, index, 8):
         y0, y1 = boxes[wide, 1], boxes[wide, 3]
         middle = 0.5 * (boxes[index, 1] + boxes[index, 3])
         band = (middle > y0) & (middle < y1)
         above, below = index[middle <= y0], index[middle >= y1]
-        if any(len(part) > 1 and len(_columns(boxes, part)) > 1 for part in (above, below)):
+        if any(_has_columns(boxes, part, 1) for part in (above, below)):
             return [part for part in (above, index[band], below) if len(part)]
     return _widest_gaps(boxes, index)
+
+
+def _has_columns(boxes: np.ndarray, index: np.ndarray, depth: int) -> bool:
+    """The boxes fall into columns, at once or (`depth` 1) above or below one wide box."""
+    if len(index) < 2:
+        return False
+    if len(_columns(boxes, index)) > 1:
+        return True
+    middle = 0.5 * (boxes[index, 1] + boxes[index, 3])
+    return depth > 0 and any(
+        _has_columns(boxes, part, depth - 1)
+        for wide in _widest(boxes, index, 4)
+        for part in (index[middle <= boxes[wide, 1]], index[middle >= boxes[wide, 3]])
+    )
+
+
+def _widest(boxes: np.ndarray, index: np.ndarray, count: int) -> np.ndarray:
+    return index[np.argsort(boxes[index, 0] - boxes[index, 2], kind="stable")][:count]
 
 
 def _widest_gaps(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
@@ -73,7 +91,7 @@ def _widest_gaps(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
         if gap[at] <= 0:
             break
         parts = np.split(order, [at + 1])
-        if any(len(part) > 1 and len(_columns(boxes, part)) > 1 for part in parts):
+        if any(_has_columns(boxes, part, 0) for part in parts):
             return parts
     return [index]
 

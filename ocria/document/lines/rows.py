@@ -58,16 +58,26 @@ def fit_row(parts: Components, members: np.ndarray) -> Row:
 def _robust_line(x: np.ndarray, y: np.ndarray, height: float, width: float) -> tuple[float, float]:
     """Slope and intercept at x = 0. Short lines stay level: their slope would only follow descenders."""
     if len(x) < 5 or width < 8 * height:
-        return 0.0, float(np.median(y))
+        return 0.0, _level(y, height)
     slope, base = _theil_sen(x, y)
     for _ in range(3):
         near = np.abs(y - base - slope * x) <= 0.2 * height
         if near.sum() < max(4, 0.3 * len(x)) or np.ptp(x[near]) < 0.5 * width:
             break
         slope, base = np.polyfit(x[near], y[near], 1)
-    if abs(slope) > 0.03:
-        return 0.0, float(np.median(y))
+    level = _level(y, height)
+    # Descenders at one end tilt a short line's fit: a slope must explain clearly more feet than none does.
+    tight = max(1.0, 0.08 * height)
+    feet = int((np.abs(y - base - slope * x) <= tight).sum())
+    if abs(slope) > 0.03 or feet < 1.15 * (np.abs(y - level) <= tight).sum():
+        return 0.0, level
     return float(slope), float(base)
+
+
+def _level(y: np.ndarray, height: float) -> float:
+    """The height at which most feet stand: the mean of those near the median."""
+    middle = np.sort(y)[(len(y) - 1) // 2]
+    return float(y[np.abs(y - middle) <= 0.1 * height].mean())
 
 
 def _theil_sen(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
