@@ -6,12 +6,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from small_model import IM_END
 
 from ocria.errors import EngineError, InputError, UsageError
+from ocria.model.network import Qwen35
 from ocria.runtime.engine import Engine
 from ocria.runtime.guard import Bounds
 from ocria.runtime.options import EngineOptions
 from ocria.runtime.request import STATUSES, Emission, Limits, Request
+
+
+@pytest.fixture(scope="module")
+def loaded(loaded):
+    """The small checkpoint without a voice for its stop token, so that only what a test does ends a request."""
+    network = Qwen35(loaded.config).eval().requires_grad_(False)
+    network.load_state_dict(loaded.network.state_dict())
+    network.model.language_model.embed_tokens.weight[IM_END] = 0.0
+    return SimpleNamespace(**{**vars(loaded), "network": network})
 
 
 class Script:
