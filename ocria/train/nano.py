@@ -44,8 +44,10 @@ def work(rank: int, args: argparse.Namespace) -> None:
         run.train()
     except KeyboardInterrupt:
         run.say("interrupted, saving")
-    if rank == 0:
-        run.save()
+        if rank == 0:
+            run.save()
+        return
+    run.together.close()
 
 
 def arguments() -> argparse.Namespace:

@@ -174,6 +174,7 @@ def _meet(rank, port, folder):
         together.due()
     clock, lines = together.meet(module, 10.0 + rank, 100 + rank)
     torch.save((clock, lines, [p.detach() for p in module.parameters()]), folder / f"{rank}.pt")
+    together.close()
 
 
 def test_processes_average_by_the_steps_they_took(tmp_path):
