@@ -11,13 +11,24 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ocria import __version__
-from ocria.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, OcriaError, OutputError, UsageError
+from ocria.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_PARTIAL,
+    InputError,
+    OcriaError,
+    OutputError,
+    UsageError,
+)
+from ocria.progress import Reporter, printable
 
 if TYPE_CHECKING:
     from ocria.document.result import Document
@@ -44,12 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options)
     except OcriaError as error:
-        print(f"ocria: {error}", file=sys.stderr)
+        print(f"ocria: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone. Point it elsewhere, so that the final flush does not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        return EXIT_OK  # the reader of our output has seen enough
     except KeyboardInterrupt:
         print("ocria: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -123,16 +132,16 @@ def _parse(options: argparse.Namespace) -> int:
     from ocria.document.options import OPTION_NAMES
     from ocria.document.ranges import parse_ranges
     from ocria.events import DocumentDone
-    from ocria.progress import Reporter
 
+    if not sys.warnoptions and (options.quiet or not options.verbose):
+        warnings.simplefilter("ignore")  # those of libraries: what concerns the user comes as a Note
     if options.pages is not None:
         parse_ranges(options.pages)
     kind = options.format or _format_of(options.output)
     _check_output(options)
     chosen = {name: getattr(options, name) for name in OPTION_NAMES}
     chosen["password"] = _password(options)
-    # The bytes of standard input, for a stream that is read to its end would look like a second file name.
-    source = sys.stdin.buffer if options.file == "-" else options.file
+    source = _standard_input() if options.file == "-" else options.file
     document = None
     cancel = _cancel_on_interrupt()
     with Reporter(quiet=options.quiet, verbose=options.verbose) as reporter:
@@ -147,6 +156,12 @@ def _parse(options: argparse.Namespace) -> int:
 def exit_code(document: Document) -> int:
     """The exit code that tells how a document went."""
     return _EXIT_OF_STATUS[document.status]
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise InputError("standard input is closed")
+    return sys.stdin.buffer
 
 
 def _render(document: Document, kind: str, page_markers: bool) -> str:
@@ -168,10 +183,10 @@ def _format_of(output: str) -> str:
 def _check_output(options: argparse.Namespace) -> None:
     if options.output == "-":
         return
-    from ocria.document.write.files import check_writable
+    from ocria.document.write.files import check_writable, is_device
 
     check_writable(options.output)
-    if Path(options.output).exists() and not options.overwrite:
+    if Path(options.output).exists() and not is_device(options.output) and not options.overwrite:
         raise OutputError("the output exists already", path=options.output, cure="Replace it with --overwrite")
 
 
@@ -180,11 +195,23 @@ def _write(options: argparse.Namespace, content: str) -> None:
         from ocria.document.write.files import write_atomically
 
         write_atomically(options.output, content)
-        return
-    # UTF-8 whatever the locale says: a document holds any character.
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content.encode("utf-8", "replace"))
-    sys.stdout.buffer.flush()
+    else:
+        _to_standard_output(content)
+
+
+def _to_standard_output(content: str) -> None:
+    """Write in UTF-8 whatever the locale says: a document holds any character."""
+    if sys.stdout is None:
+        raise OutputError("standard output is closed")
+    try:
+        sys.stdout.buffer.write(content.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        # What is left in the buffer goes elsewhere, so that the flush at the end does not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def _password(options: argparse.Namespace) -> str | None:
@@ -216,14 +243,14 @@ def _cancel_on_interrupt() -> threading.Event:
 def _models(options: argparse.Namespace) -> int:
     from ocria.doctor import models_report
 
-    print(models_report())
+    _to_standard_output(models_report() + "\n")
     return EXIT_OK
 
 
 def _doctor(options: argparse.Namespace) -> int:
     from ocria.doctor import doctor_report
 
-    print(doctor_report())
+    _to_standard_output(doctor_report() + "\n")
     return EXIT_OK
 
 

@@ -1,7 +1,8 @@
-"""Progress and notes on standard error: a live bar on a terminal, plain lines elsewhere."""
+"""Progress and notes on standard error: a live bar on a terminal, only the notes elsewhere."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ocria.events import DocumentStarted, Event, Note, PageDone, PageRouted, TextDelta
 
 _REDRAW_S = 0.1
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Reporter:
@@ -87,7 +89,14 @@ class Reporter:
     def _say(self, line: str) -> None:
         if self._quiet and not line.startswith("error"):
             return
+        line = printable(line)
         if self._bar is not None:
             self._bar.console.print(line, markup=False, highlight=False)
         else:
             print(f"ocria: {line}", file=sys.stderr)
+
+
+def printable(line: str) -> str:
+    """The line with control characters spelt out: names of files and complaints about a damaged file may hold any,
+    and a terminal would obey them."""
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", line)

@@ -1,5 +1,6 @@
 """The command, run as users run it."""
 
+import io
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import time
 
 import pymupdf
 import pytest
+from PIL import Image
 
 import ocria
 
@@ -196,6 +198,63 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
     _, errors = process.communicate(timeout=120)
     assert process.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in errors
+
+
+def test_a_full_disk_behind_standard_output_is_an_error_of_the_output(document):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "ocria", "parse", document], stdout=full, stderr=subprocess.PIPE, timeout=300
+        )
+    assert result.returncode == 6
+    assert result.stderr.count(b"\n") == 1
+    assert b"No space left" in result.stderr
+
+
+@pytest.mark.parametrize(("closed", "arguments", "code"), [("<&-", "-", 4), (">&-", "'{}'", 6)])
+def test_closed_standard_streams(document, closed, arguments, code):
+    command = f"'{sys.executable}' -m ocria parse {arguments.format(document)} {closed}"
+    result = subprocess.run(command, executable="/bin/bash", shell=True, stderr=subprocess.PIPE, timeout=300)
+    assert result.returncode == code
+    assert result.stderr.startswith(b"ocria: standard ")
+
+
+def test_a_device_as_output_needs_no_overwriting_and_stays_one(document, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    assert run("parse", document, "-o", pipe).returncode == 0
+    assert os.read(reader, 6) == b"A line"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_names_that_are_no_text(document, tmp_path):
+    path = os.fsencode(tmp_path) + b"/caf\xe9.pdf"
+    os.rename(document, path)
+    result = run("parse", os.fsdecode(path), "-o", tmp_path / "a.json")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads((tmp_path / "a.json").read_text())["document"]["path"].endswith("caf?.pdf")
+
+
+def test_no_control_character_of_a_name_reaches_the_terminal(tmp_path):
+    result = run("parse", tmp_path / "a\x1b[31m\rb.pdf")
+    assert result.returncode == 4
+    assert b"a\\x1b[31m\\x0db.pdf" in result.stderr
+    assert b"\x1b" not in result.stderr
+
+
+def test_libraries_keep_quiet_and_errors_do_not(tmp_path):
+    frames = [Image.new("L", (60, 60), 255) for _ in range(4)]
+    stream = io.BytesIO()
+    frames[0].save(stream, "TIFF", save_all=True, append_images=frames[1:])
+    # Pillow warns about such a file before it raises.
+    (tmp_path / "cut.tif").write_bytes(stream.getvalue()[: len(stream.getvalue()) * 5 // 8])
+    result = run("parse", tmp_path / "cut.tif", "-q")
+    assert result.returncode == 3
+    lines = result.stderr.splitlines()
+    assert len(lines) == 2
+    for number, line in zip((3, 4), lines, strict=True):
+        assert line.startswith(f"ocria: error: page {number}: image {number} is corrupt".encode())
 
 
 def test_models_and_doctor():

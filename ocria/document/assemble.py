@@ -12,12 +12,11 @@ from ocria.document.look import PageFacts
 from ocria.document.options import ParseOptions
 from ocria.document.pdf import PdfSource
 from ocria.document.ranges import select_pages
-from ocria.document.read_pages import PageJob, read_pages
+from ocria.document.read_pages import PageJob, fault_of, note_of, read_pages
 from ocria.document.reader import Reader, ReaderLike
 from ocria.document.result import BLANK, FAILED, OK, Document, Page
 from ocria.document.route import Route, choose_route, text_layer_doubt
 from ocria.document.source import Source
-from ocria.errors import EngineError, UsageError
 from ocria.events import DocumentDone, DocumentStarted, Event, Note, PageDone, PageRouted, PageStarted
 
 # Pages whose lines go to the engine together: enough to fill its batch, few enough to show up soon.
@@ -88,7 +87,7 @@ class Run:
         except Exception as error:  # whatever a damaged page does, the others must not suffer
             page = failed_page(number, facts, route, error)
         if page.error is not None:
-            yield Note("warning", page.error, path, number)
+            yield note_of(path, page)
         page.seconds = time.monotonic() - begun
         yield page
 
@@ -129,11 +128,9 @@ class Run:
 
 def failed_page(number: int, facts: PageFacts | None, route: Route, error: Exception) -> Page:
     """The page that stands for one that raised. Faults of the engine or of the options end the run."""
-    if isinstance(error, (EngineError, UsageError)):
-        raise error
     page = _empty_page(number, facts, route)
     page.status = FAILED
-    page.error = f"{type(error).__name__}: {error}"
+    page.error = fault_of(error)
     return page
 
 

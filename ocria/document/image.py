@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -11,6 +12,9 @@ from ocria.document.look import PageFacts, look_at_pixels
 from ocria.errors import InputError
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
+
+# What Pillow's readers raise over damaged files.
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, SyntaxError, EOFError, struct.error)
 
 # Sheets are about 11 inches long; a photo's stated 72 dots per inch would make them metres.
 _ASSUMED_LONG_SIDE = 11.0
@@ -35,10 +39,10 @@ class ImageSource:
             raise InputError(
                 "not a PDF or a supported image", path=path, cure=f"Supported: PDF, {', '.join(FORMATS)}"
             ) from None
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
+        except (*_DAMAGE, Image.DecompressionBombError) as error:
             raise InputError(f"not a readable image ({error})", path=path) from error
         # An animation is one picture; only TIFF frames are pages.
-        self.page_count = getattr(self._image, "n_frames", 1) if self._image.format == "TIFF" else 1
+        self.page_count = self._count() if self._image.format == "TIFF" else 1
 
     def page(self, number: int) -> ImagePage:
         return ImagePage(self, number)
@@ -57,8 +61,21 @@ class ImageSource:
                 self._image.seek(number - 1)
             image = ImageOps.exif_transpose(self._image)
             return on_white(image), _resolution(self._image)
-        except (OSError, ValueError, SyntaxError, EOFError) as error:
+        except _DAMAGE as error:
             raise InputError(f"image {number} is corrupt ({error})", path=self.path) from error
+
+    def _count(self) -> int:
+        """Frames of a TIFF. The first one that cannot be reached counts, so that it shows up as a failed page, and
+        hides all that follow it."""
+        count = 1
+        while True:
+            try:
+                self._image.seek(count)
+            except EOFError:
+                return count
+            except _DAMAGE:
+                return count + 1
+            count += 1
 
 
 class ImagePage:

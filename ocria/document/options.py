@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -9,6 +10,9 @@ from ocria.errors import UsageError
 
 MODES = ("auto", "model", "text")
 UNITS = ("page", "line")
+DIALECTS = ("markdown", "html", "json", "text")
+DTYPES = ("float32", "bfloat16")
+_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,9 @@ class ParseOptions:
     model: str | None = None
     """Folder or name of a checkpoint; None takes the one that ships with ocria."""
     device: str | None = None
+    """`cpu`, `cuda` or `cuda:N`; None takes a GPU if there is one."""
     dtype: str | None = None
+    """`float32` or `bfloat16`; None takes float32 on the CPU, else bfloat16."""
     batch: int | None = None
     """Most requests that run at the same time."""
     threads: int | None = None
@@ -43,8 +49,11 @@ class ParseOptions:
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, MODES)
-        if self.unit is not None:
-            _one_of("unit", self.unit, UNITS)
+        for name, allowed in (("unit", UNITS), ("dialect", DIALECTS), ("dtype", DTYPES)):
+            if getattr(self, name) is not None:
+                _one_of(name, getattr(self, name), allowed)
+        if self.device is not None and not _DEVICE.fullmatch(self.device):
+            raise UsageError(f"device must be cpu, cuda or cuda:N, not {self.device!r}")
         for name, low, high in (
             ("dpi", 36, 1200),
             ("batch", 1, 4096),
@@ -54,8 +63,10 @@ class ParseOptions:
             ("max_pixels", 1, 1 << 30),
         ):
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
+            if value is not None and (type(value) is not int or not low <= value <= high):
+                raise UsageError(f"{name} must be a whole number between {low} and {high}, not {value!r}")
+        if self.min_pixels is not None and self.max_pixels is not None and self.min_pixels > self.max_pixels:
+            raise UsageError(f"min_pixels {self.min_pixels} is above max_pixels {self.max_pixels}")
 
     @property
     def profile_overrides(self) -> dict[str, object]:

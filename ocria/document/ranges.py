@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ocria.errors import UsageError
 
@@ -30,7 +30,11 @@ def select_pages(pages: str | Sequence[int] | None, count: int) -> list[int]:
             _check(last, count)
             chosen.update(range(first, last + 1))
     else:
+        if not isinstance(pages, Iterable):
+            raise UsageError(f"pages must be a range or a sequence of numbers, not {pages!r}")
         for number in pages:
+            if type(number) is not int:
+                raise UsageError(f"{number!r} is not a page number")
             _check(number, count)
             chosen.add(number)
     if not chosen:

@@ -19,10 +19,10 @@ from ocria.document.reader import (
     drain,
     mean_confidence,
 )
-from ocria.document.result import FAILED, OK, TRUNCATED, Block, Page
+from ocria.document.result import FAILED, OK, TIMEOUT, TRUNCATED, Block, Page
 from ocria.document.source import SourcePage
 from ocria.document.upright import Confidence, upright_lines
-from ocria.errors import EngineError, UsageError
+from ocria.errors import EngineError, OcriaError, UsageError
 from ocria.events import Box, Event, LinesFound, Note, TextDelta
 
 
@@ -80,7 +80,7 @@ def read_pages(
             yield from _failed(path, unit.job, error)
             continue
         if unit.job.page.error is not None:
-            yield Note("warning", unit.job.page.error, path, unit.job.page.index)
+            yield note_of(path, unit.job.page)
         yield unit.job.page
 
 
@@ -186,10 +186,21 @@ def _judge(page: Page, results: list[ReadText], kind: str) -> None:
 
 
 def _failed(path: str, job: PageJob, error: Exception) -> Iterator[Event | Page]:
+    job.page.status = FAILED
+    job.page.error = fault_of(error)
+    job.page.seconds = time.monotonic() - job.begun
+    yield note_of(path, job.page)
+    yield job.page
+
+
+def fault_of(error: Exception) -> str:
+    """What to say of a page that raised. Faults of the engine or of the options are not the page's: they are
+    raised again and end the run."""
     if isinstance(error, (EngineError, UsageError)):
         raise error
-    job.page.status = FAILED
-    job.page.error = f"{type(error).__name__}: {error}"
-    job.page.seconds = time.monotonic() - job.begun
-    yield Note("warning", job.page.error, path, job.page.index)
-    yield job.page
+    return error.message if isinstance(error, OcriaError) else f"{type(error).__name__}: {error}"
+
+
+def note_of(path: str, page: Page) -> Note:
+    """What went wrong with a page: an error where its text is lost, a warning where some of it came."""
+    return Note("error" if page.status in (FAILED, TIMEOUT) else "warning", page.error, path, page.index)

@@ -91,7 +91,8 @@ class Reader:
             torch.set_num_threads(options.threads)
         device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
         dtype = options.dtype or ("float32" if device == "cpu" else "bfloat16")
-        loaded = load_model(options.model or NANO, dtype=getattr(torch, dtype), device=device)
+        model = NANO if options.model is None else options.model
+        loaded = load_model(model, dtype=getattr(torch, dtype), device=device)
         profile = loaded.profile.override(**options.profile_overrides)
         self.unit = profile.require("unit")
         self.model = ModelInfo(profile.name, loaded.source.revision or _weights_version(loaded.source.folder))

@@ -10,7 +10,7 @@ from typing import BinaryIO, Protocol
 import numpy as np
 
 from ocria.document.look import PageFacts
-from ocria.errors import InputError
+from ocria.errors import InputError, UsageError
 
 STDIN_NAME = "<stdin>"
 
@@ -75,7 +75,10 @@ def _read(data: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:
     if isinstance(data, (bytes, bytearray, memoryview)):
         return "<bytes>", bytes(data)
     if hasattr(data, "read"):
-        return str(getattr(data, "name", STDIN_NAME)), data.read()
+        content = data.read()
+        if isinstance(content, str):
+            raise UsageError("a text stream holds no document", cure="Open the file in binary mode")
+        return str(getattr(data, "name", STDIN_NAME)), content
     path = Path(data)
     try:
         return str(path), path.read_bytes()

@@ -44,3 +44,35 @@ def test_bad_places_are_known_beforehand(tmp_path):
         check_writable(tmp_path / "none" / "a.md")
     with pytest.raises(OutputError, match="folder"):
         check_writable(tmp_path)
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "a.md"
+    link.symlink_to(tmp_path / "there" / "b.md")
+    check_writable(link)
+    write_atomically(link, "one")
+    assert link.is_symlink()
+    assert (tmp_path / "there" / "b.md").read_text() == "one"
+
+
+def test_a_pipe_is_written_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_writable(pipe)
+    # Open at both ends, so that neither side waits for the other.
+    reader = os.open(pipe, os.O_RDWR)
+    write_atomically(pipe, "one")
+    assert os.read(reader, 10) == b"one"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_full_device_is_an_error():
+    with pytest.raises(OutputError, match="No space left"):
+        write_atomically("/dev/full", "one")
+
+
+def test_surrogates_of_file_names_do_not_break_the_output(tmp_path):
+    write_atomically(tmp_path / "a.json", "caf\udce9")
+    assert (tmp_path / "a.json").read_text() == "caf?"

@@ -1,6 +1,7 @@
 """Image files as pages."""
 
 import io
+import warnings
 
 import numpy as np
 import pytest
@@ -102,3 +103,17 @@ def test_a_cut_off_image_is_an_error_of_its_page(printed):
     source = open_source(content[: len(content) // 2])
     with pytest.raises(InputError, match="corrupt"):
         source.page(1).render(None)
+
+
+def test_a_tiff_cut_off_between_its_pages_keeps_the_whole_ones_and_names_the_loss():
+    frames = [Image.fromarray(np.full((60 + i, 50), 250 - i, np.uint8)) for i in range(4)]
+    content = saved(frames[0], "TIFF", save_all=True, append_images=frames[1:])
+    # Pages are written one after the other, directory first: the third one lacks pixels, the fourth everything.
+    with warnings.catch_warnings(action="ignore"):
+        source = open_source(content[: len(content) * 5 // 8])
+        assert source.page_count == 4
+        for number in (3, 4):
+            with pytest.raises(InputError, match=f"image {number} is corrupt"):
+                source.page(number).render(None)
+    for number in (1, 2):
+        assert source.page(number).render(None).shape == (59 + number, 50, 3)

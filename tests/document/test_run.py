@@ -228,6 +228,41 @@ def test_wrong_options_are_named(born_digital):
         ocria.parse(born_digital, pages="3")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pages": 1}, {"pages": [1.0]}, {"pages": [True]}, {"batch": "4"}, {"batch": True}, {"dtype": "float99"},
+        {"dialect": "latex"}, {"unit": "word"}, {"device": "foo"}, {"device": "cpu:0"},
+        {"min_pixels": 9, "max_pixels": 8},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_values_that_make_no_sense_are_refused(born_digital, options):
+    with pytest.raises(UsageError, match=next(iter(options)).replace("pages", "page")):
+        ocria.parse(born_digital, **options)
+
+
+def test_an_empty_model_name_is_not_the_embedded_model(scan):
+    with pytest.raises(ModelNotFoundError):
+        ocria.parse(scan, model="")
+
+
+def test_a_text_stream_is_refused():
+    with pytest.raises(UsageError, match="binary mode"):
+        ocria.parse(io.StringIO("%PDF-1.7"))
+
+
+def test_a_lost_page_is_an_error_and_a_page_with_gaps_a_warning(scan, born_digital):
+    with pymupdf.open(stream=born_digital) as pdf:
+        pdf.update_stream(pdf[0].get_contents()[0], b"BT ( never closed << ]] garbage \xff\xfe q Q q")
+        damaged = pdf.tobytes()
+    loop = ReadText("over and", 0.5, "degenerate", 8, 90, "degenerate")
+    for content, level in ((damaged, "error"), (scan, "warning")):
+        events = ocria.stream(content, pages=[1], reader=FakeReader([loop]))
+        levels = {event.level for event in events if isinstance(event, ocria.events.Note)}
+        assert levels - {"debug"} == {level}
+
+
 def test_a_missing_model_ends_the_run(scan, tmp_path):
     with pytest.raises(ModelNotFoundError):
         ocria.parse(scan, model=str(tmp_path / "nothing-here"))
