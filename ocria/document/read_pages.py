@@ -60,6 +60,8 @@ def read_pages(
     `cancel` is set the engine is stopped and no page comes."""
     units: list[_Unit] = []
     for job in jobs:
+        if cancel.is_set():
+            return
         try:
             units.append(_cut(job, reader))
         except Exception as error:  # one page's fault must not take the others down

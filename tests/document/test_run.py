@@ -165,6 +165,21 @@ def test_cancel_stops_the_engine(scan):
     assert reader.closed
 
 
+def test_cancel_is_heeded_between_the_pages_of_a_batch(scan):
+    with pymupdf.open(stream=scan) as pdf:
+        pdf.insert_pdf(pymupdf.open(stream=scan))
+        two = pdf.tobytes()
+    flag = threading.Event()
+    found = []
+    for event in ocria.stream(two, reader=FakeReader(LINES), cancel=flag):
+        if isinstance(event, ocria.events.LinesFound):
+            found.append(event.page)
+            flag.set()
+    assert found == [1]
+    assert event.document.status == "interrupted"
+    assert event.document.pages == []
+
+
 def test_json_follows_its_schema(born_digital, scan):
     for document in (
         ocria.parse(mixed_pdf(born_digital, scan), reader=FakeReader(LINES)),
