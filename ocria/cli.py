@@ -143,7 +143,7 @@ def _parse(options: argparse.Namespace) -> int:
     chosen["password"] = _password(options)
     source = _standard_input() if options.file == "-" else options.file
     document = None
-    cancel = _cancel_on_interrupt()
+    cancel = _cancel_on_interrupt(quiet=options.quiet)
     with Reporter(quiet=options.quiet, verbose=options.verbose) as reporter:
         for event in stream(source, cancel=cancel, **chosen):
             reporter.show(event)
@@ -226,7 +226,7 @@ def _password(options: argparse.Namespace) -> str | None:
     return lines[0] if lines else ""
 
 
-def _cancel_on_interrupt() -> threading.Event:
+def _cancel_on_interrupt(quiet: bool) -> threading.Event:
     """A flag that the first Ctrl-C sets, so that finished pages are kept; the second one stops at once."""
     cancel = threading.Event()
 
@@ -234,6 +234,9 @@ def _cancel_on_interrupt() -> threading.Event:
         if cancel.is_set():
             raise KeyboardInterrupt
         cancel.set()
+        if not quiet:
+            # Written past the buffers: a handler may run in the middle of another write.
+            os.write(2, b"\nocria: stopping, finished pages are kept; Ctrl-C again stops at once\n")
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)

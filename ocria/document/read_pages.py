@@ -19,7 +19,7 @@ from ocria.document.reader import (
     drain,
     mean_confidence,
 )
-from ocria.document.result import FAILED, OK, TIMEOUT, TRUNCATED, Block, Page
+from ocria.document.result import FAILED, OK, TIMEOUT, TRUNCATED, Block, LineText, Page
 from ocria.document.source import SourcePage
 from ocria.document.upright import Confidence, upright_lines
 from ocria.errors import EngineError, OcriaError, UsageError
@@ -150,6 +150,10 @@ def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:
         page.blocks = [Block("page", box, text, text, 0, page.confidence)] if text else []
     else:
         page.blocks = _blocks_of_lines(unit, results)
+        page.lines = [
+            LineText(unit.displayed(place.box), result.text, result.confidence, result.status)
+            for place, result in zip(unit.places, results, strict=True)
+        ]
     page.seconds = time.monotonic() - unit.job.begun
 
 

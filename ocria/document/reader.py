@@ -137,10 +137,6 @@ class Reader:
         """Read crops of text lines, uint8 [h, w] each."""
         return self.read(crops)
 
-    def read_page(self, image: np.ndarray) -> ReadText:
-        """Read one page image, uint8 [H, W, 3]."""
-        return self.read([image])[0]
-
     def _prepare(self, image: np.ndarray) -> list[np.ndarray]:
         """What the model gets of one image: the image itself, or a line as line images."""
         if self.unit == "page":

@@ -39,6 +39,19 @@ class Block:
     """Points; of headings, to find their level across the document."""
 
 
+@dataclass(frozen=True, slots=True)
+class LineText:
+    """One text line as a line model read it."""
+
+    box: Box
+    """`(x0, y0, x1, y1)` in points of the displayed page, origin top left."""
+    text: str
+    confidence: float | None
+    """Mean probability of its tokens, in [0, 1]; None where nothing was read."""
+    status: str
+    """`ok`, `truncated`, `degenerate`, `timeout` or `failed`."""
+
+
 @dataclass(slots=True)
 class Page:
     """One page with its blocks in reading order."""
@@ -56,6 +69,8 @@ class Page:
     reason: str
     """Why this route was taken."""
     blocks: list[Block] = field(default_factory=list)
+    lines: list[LineText] = field(default_factory=list)
+    """What a line model read, in the order of the lines on the page; empty for every other route."""
     tokens_in: int = 0
     tokens_out: int = 0
     seconds: float = 0.0

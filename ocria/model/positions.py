@@ -60,11 +60,6 @@ def rope_positions(
     return positions, RopeDelta(_next_position(positions) - len(tokens))
 
 
-def rope_of(index: SeqIndex, delta: RopeDelta) -> RopePos:
-    """The position, on every axis, of the token at `index` when it comes after the prompt."""
-    return RopePos(index + delta)
-
-
 def _run_length(tokens: torch.Tensor, start: int, image_token_id: int) -> int:
     """Tokens from `start` on that are all image tokens, or all text."""
     kind = tokens[start] == image_token_id

@@ -54,9 +54,6 @@ class Tokenizer:
         """The id of exactly this token, None when the vocabulary lacks it."""
         return self._tokenizer.token_to_id(token)
 
-    def token_of(self, token_id: int) -> str | None:
-        return self._tokenizer.id_to_token(token_id)
-
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True, **kwargs: Any) -> str:
         """Prompt text by the checkpoint's chat template. Raises ConfigError when it has none or fails."""
         if self.template is None:

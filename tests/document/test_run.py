@@ -191,6 +191,19 @@ def test_json_follows_its_schema(born_digital, scan):
         assert [page["index"] for page in data["pages"]] == [1, 2, 3, 4]
 
 
+def test_each_line_comes_with_its_box_and_confidence(scan):
+    document = ocria.parse(scan, reader=FakeReader(LINES), mode="model")
+    page = document.pages[0]
+    assert [line.text for line in page.lines] == list(LINES)
+    for line in page.lines:
+        x0, y0, x1, y1 = line.box
+        assert 0 <= x0 < x1 <= page.width
+        assert 0 <= y0 < y1 <= page.height
+        assert 0 < line.confidence <= 1
+        assert line.status == "ok"
+    assert len(json.loads(document.to_json())["pages"][0]["lines"]) == len(LINES)
+
+
 def test_headings_of_one_size_have_one_level():
     pdf = pymupdf.open()
     for title, size in [("The Whole Book", 28), ("Chapter the First", 20), ("Chapter the Second", 20)]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ocria import __version__
-from ocria.document.result import Block, Document, Page
+from ocria.document.result import Block, Document, LineText, Page
 
 SCHEMA_VERSION = "1.0"
 
@@ -45,6 +45,7 @@ def _page(page: Page) -> dict[str, Any]:
         "seconds": round(page.seconds, 3),
         "confidence": page.confidence,
         "blocks": [_block(block) for block in page.blocks],
+        "lines": [_line(line) for line in page.lines],
     }
 
 
@@ -57,3 +58,7 @@ def _block(block: Block) -> dict[str, Any]:
         "confidence": block.confidence,
         "order": block.order,
     }
+
+
+def _line(line: LineText) -> dict[str, Any]:
+    return {"box": list(line.box), "text": line.text, "confidence": line.confidence, "status": line.status}
