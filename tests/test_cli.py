@@ -174,7 +174,7 @@ def test_an_interrupt_keeps_the_finished_pages(tmp_path):
         if "page 3: ok" in line:
             process.send_signal(signal.SIGINT)
             break
-    process.stderr.read()
+    assert "finished pages are kept" in process.stderr.read()
     assert process.wait(timeout=120) == 130
     data = json.loads(target.read_text())
     assert data["status"] == "interrupted"
