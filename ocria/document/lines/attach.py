@@ -81,11 +81,16 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray, barre
         sway = abs(row.slope) * (row.x1 - row.x0)
         a, b = np.searchsorted(ordered, [row.base - 3 * xh - sway, row.base + 2 * xh + sway])
         near = loose[a:b]
-        near = near[(h[near] <= TALL * xh) & (np.maximum(h, w)[near] >= SPECK * xh) & (w[near] <= 14 * xh)]
+        near = near[
+            (h[near] <= TALL * xh)
+            & (np.maximum(h, w)[near] >= SPECK * xh)
+            & (w[near] <= np.where(h[near] <= 0.4 * xh, 14, 3.5) * xh)
+        ]
         foot = row.baseline(xc[near])
         head, centre = foot - xh, yc[near]
         # The middle of a mark must lie in the zone: a comma's under the baseline, a quote's over the x-line.
         inside = (centre > head - ABOVE * xh) & (centre < foot + BELOW * xh)
+        inside &= (parts.y0[near] > head - 1.8 * xh) & (parts.y1[near] < foot + 1.4 * xh)
         # A bar over or under the letters is a rule's remnant.
         bar = w[near] >= 2 * h[near]
         inside &= ~bar | ((centre > head - 0.3 * xh) & (centre < foot + 0.5 * xh))
@@ -96,7 +101,8 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray, barre
         x0, x1 = _grown(row, parts.x0[near], parts.x1[near], inside, bullet, inside & dot)
         inside &= (xc[near] >= x0) & (xc[near] <= x1)
         aside = np.maximum(np.maximum(row.x0 - parts.x1[near], parts.x0[near] - row.x1), 0) / xh
-        cost = off + 0.1 * np.minimum(aside, 5)
+        # A row that the mark stands in comes before one that it stands beside.
+        cost = off + np.where(aside > 0, 1 + 0.1 * np.minimum(aside, 5), 0)
         better = inside & (cost < best[near])
         best[near[better]] = cost[better]
         of_part[near[better]] = k

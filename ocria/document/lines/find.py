@@ -24,6 +24,9 @@ ANALYSIS_PIXELS = 5_000_000
 SMALL_GLYPH = 10.5
 """Glyph height in analysis pixels under which letters of neighbouring lines run together."""
 
+REDUCED_GLYPH = 9.0
+"""The same for a page that was reduced: its letters are apart more clearly than those of a coarse scan."""
+
 LEAST_SKEW = 0.25
 """Degrees; less is left to the slope of each line."""
 
@@ -54,7 +57,7 @@ def _find(gray: np.ndarray, factor: int, double: bool) -> LinesResult:
     unit = glyph_height(parts.h, parts.w, parts.area)
     if unit is None:
         return LinesResult([])
-    if unit < SMALL_GLYPH and factor > 1:
+    if unit < REDUCED_GLYPH and factor > 1:
         return _find(gray, factor - 1, double)
     if unit < SMALL_GLYPH and double and height * width * 4 <= 2 * ANALYSIS_PIXELS:
         return _find_doubled(gray)

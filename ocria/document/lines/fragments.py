@@ -15,8 +15,8 @@ WORD_REACH = 0.55
 LINE_REACH = 4.0
 """Largest gap over which glyphs of different fragments are looked at as neighbours, in the same heights."""
 
-BRIDGE = 2.45
-"""A glyph so many times taller than the low ones beside it is no single letter of their line."""
+BRIDGE = 2.3
+"""A glyph so many times taller than those beside it is no single letter of their line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Fragments:
         return len(self.x0)
 
 
-def find_fragments(parts: Components, glyph: np.ndarray) -> Fragments:
-    """Chain the components marked in `glyph` (bool [parts]) into fragments."""
+def find_fragments(parts: Components, glyph: np.ndarray, unit: float) -> Fragments:
+    """Chain the components marked in `glyph` (bool [parts]) into fragments; `unit`: usual glyph height."""
     index = np.flatnonzero(glyph)
-    index = index[~_bridges(parts, index)]
+    index = index[~_bridges(parts, index, unit)]
     box = [getattr(parts, k)[index].astype(float) for k in ("x0", "y0", "x1", "y1")]
     left, right = row_pairs(*box, reach=LINE_REACH)
     x0, y0, x1, y1 = box
@@ -70,7 +70,7 @@ def find_fragments(parts: Components, glyph: np.ndarray) -> Fragments:
     )
 
 
-def _bridges(parts: Components, index: np.ndarray) -> np.ndarray:
+def _bridges(parts: Components, index: np.ndarray, unit: float) -> np.ndarray:
     """Glyphs far taller than those around them: letters that touch across lines, braces, drop capitals.
 
     They would chain two lines into one, so they wait until the lines are known.
@@ -89,8 +89,8 @@ def _bridges(parts: Components, index: np.ndarray) -> np.ndarray:
     if len(seen):
         order = np.lexsort((h[j], i))
         first = np.cumsum(count) - count
-        low = h[j][order][first[seen] + count[seen] // 4]
-        out[seen] = h[seen] > BRIDGE * low
+        usual = h[j][order][first[seen] + (count[seen] - 1) // 2]
+        out[seen] = (h[seen] > BRIDGE * usual) & (h[seen] > 1.5 * unit)
     return out
 
 

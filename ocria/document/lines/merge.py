@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .attach import spanning
+from .attach import ASIDE, spanning
 from .components import Components
 from .judge import looks_like_text
 from .rows import Row, fit_row
@@ -18,8 +18,7 @@ def rows_of(parts: Components, of_part: np.ndarray, unit: float) -> list[Row]:
     found = [fit_row(parts, members) for members in np.split(order, starts[1:])]
     found = [row for row in found if looks_like_text(row, parts, unit)]
     found.sort(key=lambda row: -row.height)
-    rows = _joined(parts, _without_marks(found, unit)) if found else []
-    return rows + _alone(parts, rows, of_part, unit)
+    return _joined(parts, _without_marks(found, unit)) if found else []
 
 
 def _without_marks(rows: list[Row], unit: float) -> list[Row]:
@@ -45,6 +44,12 @@ def _without_marks(rows: list[Row], unit: float) -> list[Row]:
     kept = np.zeros(len(rows), bool)
     for k in range(len(rows)):
         kept[k] = not (marks[k] & kept).any()
+    # The stem of an exclamation mark, a slash, a broken letter: in or beside a line and no taller than it.
+    y0, y1 = _column(rows, "y0")[:, None], _column(rows, "y1")[:, None]
+    stray = (n <= 2)[:, None] & (n >= 5) & kept
+    stray &= (x0[:, None] >= x0 - ASIDE * x_height) & (x1[:, None] <= x1 + ASIDE * x_height)
+    stray &= (y0 > foot - 2.2 * x_height) & (y1 < foot + 0.8 * x_height)
+    kept &= ~stray.any(axis=1)
     return [row for row, keep in zip(rows, kept, strict=True) if keep]
 
 
@@ -68,13 +73,16 @@ def _joined(parts: Components, rows: list[Row]) -> list[Row]:
     return out
 
 
-def _alone(parts: Components, rows: list[Row], of_part: np.ndarray, unit: float) -> list[Row]:
+def alone(parts: Components, rows: list[Row], unit: float) -> list[Row]:
     """Tall glyphs that stand in no row, such as drop capitals: a row each."""
-    tall = (of_part < 0) & (parts.h > 2 * unit) & (parts.h <= 12 * unit) & (parts.w <= 12 * unit)
+    free = np.ones(len(parts), bool)
+    for row in rows:
+        free[row.members] = False
+    tall = free & (parts.h > 2 * unit) & (parts.h <= 12 * unit) & (parts.w <= 12 * unit)
     index = np.flatnonzero(tall & (parts.area < 0.72 * parts.h * parts.w))
     held = {i for i, _ in spanning(parts, rows, index)}
-    alone = [fit_row(parts, np.array([i])) for i in index if int(i) not in held]
-    return [row for row in alone if looks_like_text(row, parts, unit) and row.x1 - row.x0 > 0.3 * row.height]
+    found = [fit_row(parts, np.array([i])) for i in index if int(i) not in held]
+    return [row for row in found if looks_like_text(row, parts, unit) and row.x1 - row.x0 > 0.3 * row.height]
 
 
 def _column(rows: list[Row], name: str) -> np.ndarray:

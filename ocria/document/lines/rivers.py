@@ -14,6 +14,9 @@ from .fragments import Fragments
 WIDE = 3.2
 """Gap in glyph heights from which two fragments are two lines whatever else the page says."""
 
+FILLED = 0.3
+"""From this share of ink in a gap on, something other than leaders stands in it."""
+
 GUTTER = 5.0
 """Least river: its width in glyph heights times the number of lines it parts."""
 
@@ -35,7 +38,8 @@ def parting_gaps(
     parted = np.zeros(len(left), bool)
     wx0, wx1 = gx0.copy(), gx1.copy()
     for k in np.flatnonzero(gx1 - gx0 > 0.5 * unit):
-        wx0[k], wx1[k] = _white(ink, top[k], foot[k], gx0[k], gx1[k])
+        wx0[k], wx1[k], filled = _white(ink, top[k], foot[k], gx0[k], gx1[k])
+        parted[k] = filled > FILLED and gx1[k] - gx0[k] > 2.5 * unit[k]
     gap = wx1 - wx0
     parted |= gap > WIDE * unit
     parted |= _barred(bars, gx0, gx1, top, foot)
@@ -43,15 +47,19 @@ def parting_gaps(
     return parted
 
 
-def _white(ink: np.ndarray, top: float, foot: float, x0: float, x1: float) -> tuple[float, float]:
-    """The widest stretch without ink between two fragments: leader dots and dashes bridge a gap."""
-    band = ink[int(top) : int(np.ceil(foot)), int(x0) : int(np.ceil(x1))].any(axis=0)
+def _white(ink: np.ndarray, top: float, foot: float, x0: float, x1: float) -> tuple[float, float, float]:
+    """The widest stretch without ink between two fragments, and the share of ink in the whole gap.
+
+    Leader dots and dashes bridge a gap; a picture in it does not.
+    """
+    area = ink[int(top) : int(np.ceil(foot)), int(x0) : int(np.ceil(x1))]
+    band = area.any(axis=0)
     marks = np.flatnonzero(band)
     if not len(marks):
-        return x0, x1
+        return x0, x1, 0.0
     stops = np.concatenate([[-1], marks, [len(band)]])
     k = int(np.argmax(np.diff(stops)))
-    return int(x0) + stops[k] + 1, int(x0) + stops[k + 1]
+    return int(x0) + stops[k] + 1, int(x0) + stops[k + 1], float(area.mean())
 
 
 def _barred(bars: np.ndarray, x0: np.ndarray, x1: np.ndarray, top: np.ndarray, foot: np.ndarray) -> np.ndarray:
@@ -94,7 +102,11 @@ def _rivers(
             at = int(np.argmax(low - high))
             y0, y1 = high[at] * ROWS, low[at] * ROWS
             through = alike & (yc > y0) & (yc < y1) & (gx0 <= a + at) & (gx1 >= a + at + span)
-            lines = int(through.sum())
+            # Several pairs may span one gap; those of one line are level.
+            lines = max(
+                _levels(yc[through], unit[k]),
+                _banks(pieces, (a + at, a + at + span), (y0, y1), gx1[k], unit[k]),
+            )
             if lines < (4 if width < 1 else 3) or lines * width < GUTTER:
                 continue
             # A gap no wider than the line's other gaps needs many witnesses.
@@ -105,6 +117,23 @@ def _rivers(
             out[k] = True
             break
     return out
+
+
+def _levels(y: np.ndarray, unit: float) -> int:
+    """How many different lines heights y belong to."""
+    return 1 + int((np.diff(np.sort(y)) > 0.8 * unit).sum()) if len(y) else 0
+
+
+def _banks(pieces: Fragments, x: tuple[float, float], y: tuple[float, float], edge: float, unit: float) -> int:
+    """Lines along a white strip whose right bank is straight: those of the side that has fewer.
+
+    Columns of unlike leading are level by chance only, so that few gaps lie between their lines.
+    """
+    middle = 0.5 * (pieces.top + pieces.foot)
+    along = (middle > y[0]) & (middle < y[1])
+    left = along & (pieces.x1 <= x[0] + 1) & (pieces.x1 > x[0] - BANK * unit)
+    right = along & (np.abs(pieces.x0 - edge) <= 0.35 * unit)
+    return min(_levels(middle[left], unit), _levels(middle[right], unit))
 
 
 def _usual_gap(left: np.ndarray, right: np.ndarray, gap: np.ndarray, unit: np.ndarray, count: int) -> np.ndarray:
@@ -119,6 +148,9 @@ def _usual_gap(left: np.ndarray, right: np.ndarray, gap: np.ndarray, unit: np.nd
             out[group] = np.median(gap[group])
     return out
 
+
+BANK = 4.0
+"""How far from a river a line on its ragged left bank may end, in glyph heights."""
 
 ROWS = 4
 """Pixel rows that share a row of the reach maps."""

@@ -41,13 +41,14 @@ def fit_row(parts: Components, members: np.ndarray) -> Row:
     slope, base = _robust_line(x[letters], y1[letters], height, float(x1.max() - x0.min()))
     rise = base + slope * x - y0
     standing = letters & (np.abs(y1 - base - slope * x) <= 0.15 * height)
+    hanging = float((y1 - base - slope * x > 0.2 * height)[letters].mean())
     return Row(
         members=members,
         xc=xc,
         base=base,
         slope=slope,
         height=height,
-        x_height=_x_height(rise[standing] if standing.any() else rise[letters]),
+        x_height=_x_height(rise[standing] if standing.any() else rise[letters], bool(hanging >= 0.04)),
         x0=float(x0.min()),
         x1=float(x1.max()),
         y0=float(y0.min()),
@@ -89,13 +90,15 @@ def _theil_sen(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return slope, float(np.median(y - slope * x))
 
 
-def _x_height(rise: np.ndarray) -> float:
-    """Of glyphs that stand on the baseline: the lower of two heights where two are seen, else the capital's share."""
+def _x_height(rise: np.ndarray, small: bool) -> float:
+    """Of heights over the baseline: the lower where two are seen, else that of small letters or a capital's share.
+
+    `small`: descenders show that a line of even height is no line of capitals.
+    """
     rise = np.sort(rise[rise > 0])
     if not len(rise):
         return 1.0
-    tall = float(rise[int(0.95 * (len(rise) - 1))])
-    low = rise[rise <= 0.82 * tall]
+    low = rise[rise <= 0.82 * rise[-1]]
     if len(low) >= 0.25 * len(rise):
         return float(np.median(low))
-    return 0.7 * float(np.median(rise))
+    return (1.0 if small else 0.7) * float(np.median(rise))

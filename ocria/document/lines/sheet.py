@@ -13,7 +13,7 @@ from .fragments import Fragments, find_fragments
 from .frame import Frame
 from .ink import Ink
 from .judge import keep_text
-from .merge import rows_of
+from .merge import alone, rows_of
 from .neighbours import close_pairs, row_pairs
 from .result import Line
 from .rivers import parting_gaps
@@ -66,6 +66,7 @@ def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
     clean.ravel()[pixels_of(parts.runs.take(specks), clean.shape[1])] = False
     clean.ravel()[pixels_of(ruled.cut, clean.shape[1])] = False
     rows = _group(parts, _glyphs(parts, unit, shape), unit, clean, ruled.bars)
+    rows += alone(parts, rows, unit)
     small = _small_print(parts, rows, unit)
     size = glyph_height(parts.h[small], parts.w[small], parts.area[small])
     if size is not None and small.sum() >= SMALL_PRINT:
@@ -78,7 +79,7 @@ def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
 
 def _group(parts: Components, glyph: np.ndarray, unit: float, clean: np.ndarray, bars: np.ndarray) -> list[Row]:
     """Rows of the components marked in `glyph`; `clean`: the ink without specks and rules."""
-    pieces = find_fragments(parts, glyph)
+    pieces = find_fragments(parts, glyph, unit)
     if not len(pieces):
         return []
     left, right = _piece_pairs(pieces)
