@@ -38,10 +38,11 @@ def shown(text: str) -> str:
     return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
-def summary(readings: list[Reading]) -> dict[str, float]:
-    """Totals and medians of the readings of one group; all rates in 0..1."""
+def summary(readings: list[Reading]) -> dict[str, float | str]:
+    """Totals and medians of the readings of one group; all rates in 0..1, `measure` is what the group is scored by."""
     scores = [reading.score for reading in readings]
     return {
+        "measure": GROUPS[readings[0].group].measure,
         "items": len(scores),
         "not_ok": sum(reading.status != "ok" for reading in readings),
         "cer": total_cer(scores),

@@ -133,11 +133,15 @@ def card(saved: dict, scores: dict, accuracy: dict | None) -> str:
 
 
 def accuracy_table(accuracy: dict) -> str:
-    """The groups of a `bench/accuracy.py` document, ocria beside its peer."""
+    """The groups of a `bench/accuracy.py` document, ocria beside its peer.
+
+    A group scored by words has no CER: its truth has no order.
+    """
     rows = ["", "| group | items | reader | CER % | WER % | word F1 |", "|---|---|---|---|---|---|"]
     for name, readers in accuracy["groups"].items():
         for reader, found in readers.items():
-            cer, wer = (f"{100 * found[key]:.2f}" for key in ("cer", "wer"))
+            ordered = found["measure"] == "cer"
+            cer, wer = (f"{100 * found[key]:.2f}" if ordered else "" for key in ("cer", "wer"))
             rows.append(f"| {name} | {found['items']} | {reader} | {cer} | {wer} | {found['f1']:.3f} |")
     return "\n".join(rows)
 
