@@ -89,8 +89,8 @@ def test_long_lines_do_not_loop(loaded):
     """A line of the full width of a page: 150 characters and more, in pieces or whole."""
     import pymupdf
 
-    words = ["quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "seven", "wizards", "pack", "my", "liquor"]
-    text = " ".join(np.random.default_rng().choice(words, 34))
+    words = sorted(set((EXAMPLES / "scan.txt").read_text(encoding="utf-8").split()))
+    text = " ".join(np.random.default_rng().choice([word for word in words if word.isascii()], 34, replace=False))
     page = pymupdf.open().new_page(width=1200, height=60)
     page.insert_text((20, 36), text, fontsize=14, fontname="tiro")
     pixmap = page.get_pixmap(dpi=150, colorspace=pymupdf.csGRAY)
