@@ -7,6 +7,7 @@ from torch import nn
 from ocria.model.attention import GatedAttention, RMSNorm
 from ocria.model.config import TextConfig
 from ocria.model.deltanet import GatedDeltaNet
+from ocria.model.embedding import empty_embedding
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.linear import Linear, Projections
@@ -59,7 +60,7 @@ class TextDecoder(nn.Module):
     def __init__(self, config: TextConfig):
         super().__init__()
         self.config = config
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = empty_embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(DecoderLayer(config, i) for i in range(config.num_hidden_layers))
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 

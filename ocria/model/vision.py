@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ocria.model.config import VisionConfig
+from ocria.model.embedding import empty_embedding
 from ocria.ops.linear import Linear, linear, pack
 from ocria.ops.rope import rotate, vision_rope
 
@@ -101,7 +102,7 @@ class VisionEncoder(nn.Module):
         super().__init__()
         self.config = config
         self.patch_embed = PatchEmbed(config)
-        self.pos_embed = nn.Embedding(config.num_position_embeddings, config.hidden_size)
+        self.pos_embed = empty_embedding(config.num_position_embeddings, config.hidden_size)
         self.blocks = nn.ModuleList(VisionBlock(config) for _ in range(config.depth))
         self.merger = PatchMerger(config)
 
