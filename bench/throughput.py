@@ -21,11 +21,11 @@ from statistics import median
 
 import numpy as np
 
+from ocria.document.reader import NANO
 from ocria.errors import OcriaError
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "examples" / "scan.png", ROOT / "examples" / "report.pdf"]
-NANO = ROOT / "ocria" / "assets" / "nano"
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:

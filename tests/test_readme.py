@@ -46,10 +46,6 @@ def test_named_files_exist():
         assert (ROOT / path).is_file(), path
 
 
-@pytest.mark.skipif(
-    not (ROOT / "ocria" / "assets" / "nano" / "model.safetensors").is_file(),
-    reason="ocria/assets/nano has no weights",
-)
 def test_python_example_runs():
     run = subprocess.run(
         [sys.executable, "-c", block("Python", "python")], cwd=ROOT, capture_output=True, text=True, check=False

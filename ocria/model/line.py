@@ -13,14 +13,14 @@ STRETCH = 1.5  # widening beyond the aspect ratio: an image token then covers ab
 BUCKET = 160  # px: widths are padded to a multiple, so that lines batch
 MAX_WIDTH = 4800  # px: wider lines must be split by the caller
 
-_MIN_CONTRAST = 40  # gray levels between ink and paper below which a crop is left as it is
+_MIN_CONTRAST = 40  # gray levels between ink and paper below which a crop is taken for blank
 
 
 def contrast(gray: np.ndarray) -> np.ndarray:
     """Dark ink on white paper: stretch the gray range, turn light-on-dark around.
 
     uint8 `[h, w]` -> uint8 `[h, w]`. The range is taken from percentiles of a line crop, of which ink covers
-    5 to 40 %. A crop with hardly any contrast stays flat instead of having its noise blown up.
+    5 to 40 %. A crop with hardly any contrast comes out white instead of having its noise blown up.
     """
     low, middle, high = np.percentile(gray, (1, 50, 99))
     if high - low < _MIN_CONTRAST:

@@ -95,7 +95,7 @@ class Run:
             optimiser.load_state_dict(state)
         self.elapsed, self.steps, self.lines = saved["elapsed"], saved["steps"], saved["lines"]
         self.clock = self.elapsed
-        if self.rank == 0 and "generator" in saved:
+        if self.rank == 0:
             self.generator.set_state(saved["generator"])
         self.say(f"continuing at {self.elapsed / 60:.1f} min, step {self.steps}")
 
@@ -103,16 +103,15 @@ class Run:
         if self.rank == 0:
             print(text, flush=True)
 
-    def save(self, name: str | None = None) -> None:
-        target = self.args.out / name if name else self.checkpoint
-        part = target.with_suffix(".part")
+    def save(self) -> None:
+        part = self.checkpoint.with_suffix(".part")
         torch.save({
             "learner": self.learner.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "elapsed": self.elapsed, "steps": self.steps, "lines": self.lines,
             "generator": self.generator.get_state(),
         }, part)  # fmt: skip
-        part.replace(target)
+        part.replace(self.checkpoint)
 
     @property
     def progress(self) -> float:

@@ -14,10 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.mark.skipif(
-    not (ROOT / "ocria" / "assets" / "nano" / "model.safetensors").is_file(),
-    reason="ocria/assets/nano has no weights",
-)
 def test_scan_is_read_from_its_pixels():
     document = ocria.parse(EXAMPLES / "scan.png")
     (page,) = document.pages

@@ -59,12 +59,6 @@ def test_no_lines_is_an_error(tmp_path, capsys):
     assert "no text lines" in capsys.readouterr().err
 
 
-def needs_nano():
-    present = (throughput.NANO / "model.safetensors").is_file()
-    return pytest.mark.skipif(not present, reason="ocria/assets/nano has no weights")
-
-
-@needs_nano()
 def test_a_real_run_reads_alike(capsys):
     status = throughput.main([str(SCAN), "--limit", "3", "--batch", "2", "--repeats", "1", "--threads", "1"])
     document = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -73,7 +67,6 @@ def test_a_real_run_reads_alike(capsys):
     assert document["batches"][0]["ocria"]["tokens_per_s"] > 0
 
 
-@needs_nano()
 def test_different_outputs_print_no_speed(monkeypatch, capsys):
     import generate
 

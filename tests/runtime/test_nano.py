@@ -1,21 +1,16 @@
 """The embedded model: a page of lines reads the same alone, in batches, and by transformers."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-import ocria
+from ocria.document.reader import NANO
 from ocria.model.image import preprocess
 from ocria.model.line import line_image
 from ocria.runtime.engine import Engine
 from ocria.runtime.options import EngineOptions
 from ocria.runtime.request import Limits, Request
-
-NANO = Path(ocria.__file__).parent / "assets" / "nano"
-pytestmark = pytest.mark.skipif(not (NANO / "config.json").is_file(), reason="the embedded model is not built yet")
 
 SENTENCE = "the quick brown fox, jumps over 13 lazy dogs (in Zürich) and pays $4.20 for No. 7 at www.example.com"
 WORDS = SENTENCE.split()
