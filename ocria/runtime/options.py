@@ -1,8 +1,21 @@
-"""Settings of an engine."""
+"""Settings of an engine, and what they come to on a device."""
 
 from dataclasses import dataclass
 
+import torch
+
 from ocria.errors import UsageError
+
+DRAFTS = ("none",)
+"""Drafters by name."""
+RINGS = (2, 4, 8, 16, 32, 64, 128)
+_PLAIN_RING = 16
+"""Rows of the ring without drafts: the checkpoint, 64 KiB a head of 128 x 128, is then written in one step of 15,
+while the rows replayed in each step stay a tenth of it."""
+_GRAPH_BYTES = 1 << 30
+_AT_LEAST_1 = (
+    "max_batch", "prefill_rows", "encoder_patches", "max_len", "memory_bytes", "admit_group", "graph_memory_bytes"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,11 +23,21 @@ class EngineOptions:
     """Sizes and policies; the dtype and the device are the network's own.
 
     `max_batch`: most requests that run at once. `max_len`: most rows (prompt and output) of a request; None: what
-    the checkpoint and the memory allow. `memory_bytes`: for the state of all slots; None: half of the free memory.
-    `prefill_rows`: padded rows of one prefill pass; longer prompts are cut into chunks. `encoder_patches`: patches
-    of one pass of the vision encoder (an image that is larger gets a pass of its own). `admit_group`: new requests
-    wait until this many can start together, unless fewer are left or nothing runs; None: a quarter of `max_batch`.
-    `stream_interval_s`: text of a request is sent at most this often. `tick_interval_s`: likewise for EngineTick.
+    the checkpoint and the memory allow. `memory_bytes`: for everything that the plan counts, the weights included;
+    None: half of the free memory beside the weights. `prefill_rows`: padded rows of one prefill pass; longer
+    prompts are cut into chunks. `encoder_patches`: patches of one pass of the vision encoder (an image that is
+    larger gets a pass of its own). `admit_group`: new requests wait until this many can start together, unless
+    fewer are left or nothing runs; None: a quarter of `max_batch`. `stream_interval_s`: text of a request is sent
+    at most this often. `tick_interval_s`: likewise for EngineTick.
+
+    Levers of speed, each of which can be switched off alone. `compile`: the step through torch.compile. `graph`:
+    steps are replayed as CUDA graphs; None: on CUDA. `overlap`: a step is launched before the tokens of the one
+    before are read on the host; None: on CUDA. `ring`: rows of recent inputs that the Gated DeltaNet layers replay
+    over their checkpoint, one of `RINGS`; 0: the state advances in every step, possible without drafts only; None:
+    `resolve` chooses. `draft`: one of `DRAFTS`. `graph_memory_bytes`: what captured graphs may take, batch sizes
+    beyond it run without; None: 1 GiB.
+
+    Raises UsageError for values out of range.
     """
 
     max_batch: int = 64
@@ -25,17 +48,82 @@ class EngineOptions:
     admit_group: int | None = None
     stream_interval_s: float = 0.05
     tick_interval_s: float = 0.25
+    compile: bool = False
+    graph: bool | None = None
+    overlap: bool | None = None
+    ring: int | None = None
+    draft: str = "none"
+    graph_memory_bytes: int | None = None
 
     def __post_init__(self):
-        for name in ("max_batch", "prefill_rows", "encoder_patches"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("max_len", "memory_bytes", "admit_group"):
+        for name in _AT_LEAST_1:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name} must be at least 1, got {value}")
+        if self.ring is not None and self.ring not in (0, *RINGS):
+            raise UsageError(f"ring must be 0 or one of {', '.join(map(str, RINGS))}, got {self.ring}")
+        if self.draft not in DRAFTS:
+            raise UsageError(f"draft must be one of {', '.join(DRAFTS)}, got {self.draft!r}")
 
     @property
     def group(self) -> int:
         """Requests that start together."""
         return min(self.max_batch, self.admit_group or max(1, self.max_batch // 4))
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedOptions:
+    """Options with every choice made; the names are those of `EngineOptions`. `rows`: most rows of one slot in a
+    step, 1 without drafts. `max_len` and `memory_bytes` stay None where the memory decides (see `PageBudget`)."""
+
+    max_batch: int
+    max_len: int | None
+    memory_bytes: int | None
+    prefill_rows: int
+    encoder_patches: int
+    group: int
+    stream_interval_s: float
+    tick_interval_s: float
+    compile: bool
+    graph: bool
+    overlap: bool
+    ring: int
+    rows: int
+    draft: str
+    graph_memory_bytes: int
+
+    def levers(self) -> str:
+        """Which levers are on, for people: `graph off, overlap off, compile off, ring 16, draft none`."""
+        switches = {"graph": self.graph, "overlap": self.overlap, "compile": self.compile}
+        states = [f"{name} {'on' if on else 'off'}" for name, on in switches.items()]
+        return ", ".join([*states, f"ring {self.ring or 'off'}", f"draft {self.draft}"])
+
+
+def resolve(options: EngineOptions, device: torch.device) -> ResolvedOptions:
+    """What the options mean on a device. Raises UsageError for a lever that this device or another option rules out:
+    nothing that was asked for is left out silently."""
+    cuda = device.type == "cuda"
+    if options.graph and not cuda:
+        raise UsageError(f"there are no CUDA graphs on the device {device}", cure="Leave graph to its default.")
+    rows = 1
+    ring = options.ring if options.ring is not None else _PLAIN_RING if cuda else 0
+    if 0 < ring < 2 * rows:
+        raise UsageError(f"a ring of {ring} rows is too small for steps of {rows}", cure=f"Use at least {2 * rows}.")
+    graph = cuda if options.graph is None else options.graph
+    return ResolvedOptions(
+        max_batch=options.max_batch,
+        max_len=options.max_len,
+        memory_bytes=options.memory_bytes,
+        prefill_rows=options.prefill_rows,
+        encoder_patches=options.encoder_patches,
+        group=options.group,
+        stream_interval_s=options.stream_interval_s,
+        tick_interval_s=options.tick_interval_s,
+        compile=options.compile,
+        graph=graph,
+        overlap=cuda if options.overlap is None else options.overlap,
+        ring=ring,
+        rows=rows,
+        draft=options.draft,
+        graph_memory_bytes=(options.graph_memory_bytes or _GRAPH_BYTES) if graph else 0,
+    )
