@@ -1,0 +1,189 @@
+"""Gated attention of a step: up to 16 new rows per request against the slot's KV cache.
+
+Per-head RMS norm of q and k, partial rotary, KV write, grouped-query softmax attention with scale D^-0.5, sigmoid
+gate. Prefill and training use `ocria.ops.attention`. Source: transformers `modeling_qwen3_5.py`.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from ocria.ops.norm import rms, rms_norm_reference
+from ocria.ops.register import register
+
+MAX_ROWS = 16
+"""Most rows per request that the kernel takes (T)."""
+
+
+def attend(
+    qg: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_scale: torch.Tensor,
+    k_scale: torch.Tensor,
+    eps: float,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    slots: torch.Tensor,
+    length: torch.Tensor,
+    count: torch.Tensor,
+    kv_len: int,
+    first_slot: int | None = None,
+    full: bool = False,
+) -> torch.Tensor:
+    """Attention of B x T rows, of which request b uses the first `count[b]` -> `[B, T, H * D]` in qg's dtype.
+
+    qg `[B, T, H, 2 D]`: query, then gate, per head; k, v `[B, T, Hkv, D]`. q_scale, k_scale fp32 `[D]`: 1 + the
+    weight of the norms. cos, sin fp32 `[B, T, R]`: the first R dims of each head turn, pairs (i, i + R / 2).
+    keys, values `[slots, max_len, Hkv, D]` are written in place: row `length[b] + t` of slot `slots[b]` for every
+    t < count[b], nothing else. Row t sees the keys 0 .. length[b] + t; query head h uses key head h // (H / Hkv).
+
+    slots, length, count int64 `[B]`, `length + count <= max_len`. Rows t >= count give zeros, whatever they hold.
+    Only slots with count 0 may repeat. kv_len: host upper bound of `length + count`; rows below it must be finite
+    in all the slots, used or not.
+
+    What the host knows besides, for fewer copies on the CPU: first_slot: the slots are first_slot ..
+    first_slot + B - 1 in this order; full: every count is T.
+    """
+    arguments = (qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, length, count, kv_len)
+    return attend_op(*arguments, first_slot, full)
+
+
+def attend_reference(
+    qg: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_scale: torch.Tensor,
+    k_scale: torch.Tensor,
+    eps: float,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    slots: torch.Tensor,
+    length: torch.Tensor,
+    count: torch.Tensor,
+) -> torch.Tensor:
+    """What `attend` computes, row by row and head by head in fp32; q and k pass through the cache's dtype."""
+    heads, head_dim = qg.shape[2], k.shape[3]
+    out = torch.zeros(*qg.shape[:3], head_dim, dtype=qg.dtype, device=qg.device)
+    for b, t in torch.nonzero(torch.arange(qg.shape[1]) < count.cpu()[:, None]).tolist():
+        slot, row = int(slots[b]), int(length[b]) + t
+        turned = _turn(rms_norm_reference(k[b, t].float(), k_scale, eps), cos[b, t], sin[b, t]).to(keys.dtype)
+        keys[slot, row], values[slot, row] = turned, v[b, t].to(values.dtype)
+        q, gate = qg[b, t].float().split(head_dim, dim=-1)
+        q = _turn(rms_norm_reference(q, q_scale, eps), cos[b, t], sin[b, t]).to(keys.dtype).float()
+        for h in range(heads):
+            group = h // (heads // k.shape[2])
+            scores = keys[slot, : row + 1, group].float() @ q[h] * head_dim**-0.5
+            o = scores.softmax(dim=0) @ values[slot, : row + 1, group].float()
+            out[b, t, h] = (o * gate[h].sigmoid()).to(out.dtype)
+    return out.flatten(2)
+
+
+def _turn(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    half = cos.shape[-1] // 2
+    first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    return torch.cat([first * cos[:half] - second * sin[:half], second * cos[half:] + first * sin[half:], rest], dim=-1)
+
+
+def _attend(
+    qg: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_scale: torch.Tensor,
+    k_scale: torch.Tensor,
+    eps: float,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    slots: torch.Tensor,
+    length: torch.Tensor,
+    count: torch.Tensor,
+    kv_len: int,
+    first_slot: int | None,
+    full: bool,
+) -> torch.Tensor:
+    rows, heads, head_dim = qg.shape[1], qg.shape[2], k.shape[3]
+    steps = torch.arange(rows, device=qg.device)
+    kv_rows = length[:, None] + steps
+    q, gate = qg.split(head_dim, dim=-1)
+
+    # All heads of q and k go through one norm and one rotation.
+    qk = torch.cat([q, k], dim=2).float()
+    scale = torch.cat([q_scale.expand(heads, -1), k_scale.expand(k.shape[2], -1)])
+    qk = _turn_in_place(qk / rms(qk, eps) * scale, cos, sin).to(keys.dtype)
+    q, k = qk.split([heads, k.shape[2]], dim=2)
+
+    target = slots[:, None] * keys.shape[1] + kv_rows
+    if not full:
+        # Padding writes what row 0 of the dummy slot holds already.
+        valid = steps < count[:, None]
+        target = torch.where(valid, target, 0)
+        kept = valid[:, :, None, None]
+        k, v = torch.where(kept, k, keys[0, 0]), torch.where(kept, v, values[0, 0])
+    for cache, new in ((keys, k), (values, v)):
+        cache.view(-1, *cache.shape[2:]).index_copy_(0, target.flatten(), new.flatten(0, 1).to(cache.dtype))
+
+    seen = torch.arange(kv_len, device=qg.device) <= kv_rows[:, None, :, None]
+    o = F.scaled_dot_product_attention(
+        q.transpose(1, 2),
+        _take(keys, slots, kv_len, first_slot).transpose(1, 2),
+        _take(values, slots, kv_len, first_slot).transpose(1, 2),
+        attn_mask=seen,
+        enable_gqa=heads != k.shape[2],
+    )
+    o = (o.transpose(1, 2).float() * gate.float().sigmoid()).to(qg.dtype)
+    if not full:
+        o = torch.where(kept, o, 0)
+    return o.flatten(2)
+
+
+def _turn_in_place(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotate the first R dims of fp32 x `[B, T, heads, D]`."""
+    half = cos.shape[-1] // 2
+    first, second = x[..., :half], x[..., half : 2 * half]
+    cos, sin = cos[:, :, None, :half], sin[:, :, None, :half]  # both halves are equal
+    turned = first * sin
+    first.mul_(cos).addcmul_(second, sin, value=-1)
+    second.mul_(cos).add_(turned)
+    return x
+
+
+def _take(cache: torch.Tensor, slots: torch.Tensor, kv_len: int, first_slot: int | None) -> torch.Tensor:
+    """The first `kv_len` rows of the slots: a view where they are consecutive, else a copy."""
+    if first_slot is not None:
+        return cache[first_slot : first_slot + slots.shape[0], :kv_len]
+    return cache[:, :kv_len].index_select(0, slots)
+
+
+def _launch(
+    qg: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_scale: torch.Tensor,
+    k_scale: torch.Tensor,
+    eps: float,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    slots: torch.Tensor,
+    length: torch.Tensor,
+    count: torch.Tensor,
+    kv_len: int,
+    first_slot: int | None,
+    full: bool,
+) -> torch.Tensor:
+    from ocria.ops.kernels.attend import launch_attend
+
+    return launch_attend(qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, length, count)
+
+
+def _fake(qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, length, count, kv_len, first_slot, full):
+    return qg.new_empty(*qg.shape[:2], qg.shape[2] * k.shape[3])
+
+
+attend_op = register("attend", torch_form=_attend, launch=_launch, fake=_fake, mutates=("keys", "values"))
