@@ -118,18 +118,15 @@ def _torch_form(
     tokens = tokens.masked_fill(row >= emitted[:, None], -1)
 
     newest = chosen.gather(1, (anchor + emitted - 1).clamp(0, rows - 1)[:, None])[:, 0]
-    _put(pending[:, 0], slots, newest, emitted > 0)
-    _put(given, slots, torch.ones_like(held), live)
-    _put(drafted, slots, torch.zeros_like(held), live)
-    _put(folded_all, slots, length, flush & live)
-    left.index_add_(0, slots, emitted - (reason == STOP).long(), alpha=-1)
+    last_fed = pending[:, 0]
+    last_fed.index_copy_(0, slots, torch.where(emitted > 0, newest, last_fed.index_select(0, slots)))
+    given.index_copy_(0, slots, held.masked_fill(live, 1))
+    drafted.index_copy_(0, slots, drafted.index_select(0, slots).masked_fill(live, 0))
+    folded_all.index_copy_(0, slots, torch.where(flush & live, length, folded_all.index_select(0, slots)))
+    left.index_copy_(0, slots, allowed - emitted + (reason == STOP))
     length_all.index_add_(0, slots, committed)
     done.index_copy_(0, slots, done.index_select(0, slots) | (reason != RUNNING))
     return tokens, emitted, reason
-
-
-def _put(per_slot: torch.Tensor, slots: torch.Tensor, value: torch.Tensor, where: torch.Tensor) -> None:
-    per_slot.index_copy_(0, slots, torch.where(where, value, per_slot.index_select(0, slots)))
 
 
 def _launch(
