@@ -73,35 +73,33 @@ def gated_conv_reference(
 def _torch_form(qkv, a, b, weight, rate, dt_bias, conv_ring, slots, length, count, key_heads, key_dim, rows=None):
     (batch, window, channels), width, ring = qkv.shape, weight.shape[1], conv_ring.shape[1]
     past = width - 1
-    used = (torch.arange(window, device=count.device) < count[:, None])[..., None]
+    unused = (torch.arange(window, device=count.device) >= count[:, None])[..., None]
     flat = conv_ring.view(-1, channels)
     if past + window <= ring:
         if rows is None:
             rows = ring_rows(slots, length, window, width, ring)
         stream = flat.index_select(0, rows.view(-1)).view(batch, -1, channels)
         # Unused rows get what is there already: written back, it changes nothing, and it is no garbage.
-        new = torch.where(used, qkv, stream[:, past:])
-        flat[rows[:, past:]] = new
-        stream = torch.cat([stream[:, :past], new], dim=1)
+        new = stream[:, past:]
+        new.copy_(torch.where(unused, new, qkv))
+        flat.index_put_((rows[:, past:],), new)
     else:
         history = flat[ring_rows(slots, length, 0, width, ring)]
-        stream = torch.cat([history, torch.where(used, qkv, 0)], dim=1)
+        stream = torch.cat([history, qkv.masked_fill(unused, 0)], dim=1)
         last = count[:, None] + torch.arange(past, device=count.device)
         kept = stream.gather(1, last[..., None].expand(-1, -1, channels))
         flat[ring_rows(slots, length + count, 0, width, ring)] = kept
     # The taps as one dimension: fewer calls than a sum of K products, and the same order of additions for every T.
     taps = stream.unfold(1, width, 1).transpose(2, 3)
-    y = F.silu((taps.float() * weight.t().float()).sum(2))
-    y = torch.where(used, y, 0)
+    y = F.silu((taps.float() * weight.t().float()).sum(2)).masked_fill_(unused, 0)
 
-    qk, v = y.split([2 * key_heads * key_dim, channels - 2 * key_heads * key_dim], dim=-1)
-    qk = qk.unflatten(-1, (2 * key_heads, key_dim))
-    qk = qk * torch.rsqrt(qk.square().sum(-1, keepdim=True) + EPS)
-    q, k = qk.chunk(2, dim=2)
-    q = q * key_dim**-0.5
-    v = v.unflatten(-1, (a.shape[-1], -1))
-    g = torch.where(used, rate * F.softplus(a.float() + dt_bias), 0)
-    beta = torch.where(used, b.float().sigmoid(), 0)
+    qk = y[..., : 2 * key_heads * key_dim].view(batch, window, 2 * key_heads, key_dim)
+    v = y[..., 2 * key_heads * key_dim :].view(batch, window, a.shape[-1], -1)
+    qk.mul_((qk * qk).sum(-1, keepdim=True).add_(EPS).rsqrt_())
+    q, k = qk[:, :, :key_heads], qk[:, :, key_heads:]
+    q.mul_(key_dim**-0.5)
+    g = F.softplus(a.float() + dt_bias).mul_(rate).masked_fill_(unused, 0)
+    beta = b.float().sigmoid().masked_fill_(unused, 0)
     return q.to(qkv.dtype), k.to(qkv.dtype), v.to(qkv.dtype), g, beta
 
 
