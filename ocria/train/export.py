@@ -1,9 +1,9 @@
-"""Write a learner as a checkpoint folder that ocria and transformers load unchanged."""
+"""Write a learner as a checkpoint folder that ocria and transformers load unchanged, and read one back."""
 
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from ocria.train.architecture import write_companions
 from ocria.train.learner import Learner
@@ -31,3 +31,16 @@ def network_tensors(learner: Learner) -> dict[str, torch.Tensor]:
         keep = name.endswith(("A_log", "linear_attn.norm.weight"))
         tensors[name] = tensor.to(torch.float32 if keep else torch.bfloat16).contiguous().clone()
     return tensors
+
+
+@torch.no_grad()
+def load_exported(learner: Learner, folder: Path) -> None:
+    """Weights and CTC head of an exported folder into `learner`, as they were rounded to bf16.
+
+    Raises FileNotFoundError where a file is missing, RuntimeError where names or shapes are not the learner's.
+    """
+    tensors = load_file(folder / "model.safetensors")
+    for name in [name for name in tensors if name.endswith("patch_embed.proj.weight")]:
+        tensors[name] = tensors[name].float().sum((1, 2)).flatten(1)
+    learner.network.load_state_dict(tensors)
+    learner.ctc.load_state_dict(load_file(folder / "ctc.safetensors"))

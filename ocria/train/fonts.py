@@ -148,21 +148,31 @@ _FAMILIES: dict[str, tuple[str, float, str, str, str, str, str]] = {
     "Inconsolata": ("mono", 0.8, "inconsolata", "Inconsolata.otf", "", "", ""),
     "Go Mono": ("mono", 0.5, "gomono", "Go-Mono.ttf", "Go-Mono-Italic.ttf", "Go-Mono-Bold.ttf",
                 "Go-Mono-Bold-Italic.ttf"),
+    "Anonymous Pro": ("mono", 0.4, "anonymous", "Anonymous Pro.ttf", "Anonymous Pro I.ttf", "Anonymous Pro B.ttf", ""),
+    "Noto Mono": ("mono", 0.5, "notomono", "NotoMono-Regular.ttf", "", "NotoSansMono-Bold.ttf", ""),
+    "Unifont": ("printer", 1.2, "unifont", "unifont.otf", "", "", ""),
+    "Spleen": ("printer", 1.6, "spleen", "spleen-12x24.otf|spleen-16x32.otf|spleen-8x16.otf|spleen-6x12.otf",
+               "", "", ""),
+    "Glass TTY": ("printer", 0.8, "vt220", "Glass_TTY_VT220.ttf", "", "", ""),
+    "Proggy": ("printer", 0.5, "proggy", "ProggyTiny.ttf", "", "", ""),
+    "Terminus": ("printer", 1.0, "terminus", "TerminusTTF-4.46.0.ttf", "", "", ""),
     "OCR-B": ("other", 1.0, "ocrb", "OCRB.otf", "", "", ""),
     "OCR-A": ("other", 0.3, "ocra", "OCRA.ttf", "", "", ""),
     "3270": ("other", 0.5, "3270", "3270-Regular.ttf|3270SemiCondensed-Regular.ttf", "", "", ""),
 }
 
 # Whole designs, never a family whose clone is trained on.
-HELD_OUT_FAMILIES = frozenset({"Gentium Plus", "GFS Didot", "Clear Sans", "Inconsolata", "Courier Prime"})
+HELD_OUT_FAMILIES = frozenset({"Gentium Plus", "GFS Didot", "Clear Sans", "Inconsolata", "Courier Prime",
+                               "Terminus"})
 LIGATURES = "ﬀﬁﬂﬃﬄ"
 STYLES = ("regular", "italic", "bold", "bold_italic")
-GROUPS = ("serif", "sans", "mono", "other")
+# "printer": drawn in the dots of tills and terminals.
+GROUPS = ("serif", "sans", "mono", "other", "printer")
 
 
 @dataclass(frozen=True)
 class Face:
-    """One font file: its `family`, `group` (serif, sans, mono, other), `style` (one of STYLES) and path."""
+    """One font file: its `family`, `group` (of GROUPS), `style` (of STYLES) and path."""
 
     family: str
     group: str

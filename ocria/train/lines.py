@@ -90,7 +90,7 @@ def _readable(drawn: Text, style: Style, rng: random.Random) -> str:
     one width."""
     if drawn.kind == "random" and style.face.group == "sans":
         return drawn.text.translate(_NO_TWINS)
-    if style.face.group in ("mono", "other") and rng.random() < 0.85:
+    if style.face.group in ("mono", "other", "printer") and rng.random() < 0.85:
         return typewritten(drawn.text)
     return drawn.text
 

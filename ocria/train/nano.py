@@ -3,8 +3,12 @@
     python -m ocria.train.nano --out runs/nano --minutes 100
 
 First the vision encoder alone by CTC on short, then whole lines; then the decoder joins. Time, not steps, is
-the budget: warm-up, a constant rate, a linear decay over the last part. Stop it any time; started again with
-the same --out it continues. `export` under --out always holds the newest weights in the shipped format.
+the budget: warm-up, a constant rate, a linear decay to zero over the last part. Stop it any time; started again
+with the same --out it continues. `export` under --out always holds the newest weights in the shipped format.
+
+    python -m ocria.train.nano --out runs/on --init ocria/assets/nano --minutes 90 --wall-clock
+
+trains shipped weights on: both losses and whole lines from the start, new optimisers, a lower rate.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import torch
 from ocria.train.architecture import model_config
 from ocria.train.batches import Renderer, batches
 from ocria.train.evaluate import evaluate
+from ocria.train.export import export, load_exported
 from ocria.train.learner import Learner
 from ocria.train.muon import Muon
 from ocria.train.together import Together
@@ -25,6 +30,9 @@ from ocria.train.together import Together
 STAGES = ((0.02, 12), (0.06, 40), (1.0, 140))
 JOINT_FROM = 0.20  # share of the budget after which the decoder trains too
 DECAY_FROM = 0.60
+RATE = 6e-3  # Muon's; the rest learns at a third of it
+RATE_ON = 2e-3  # of weights that were trained before: what they forget at the old rate costs more than it brings
+WARM_UP = 150  # steps
 CTC_WEIGHT = 0.3
 
 
@@ -59,10 +67,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=29531, help="loopback port where the processes meet")
     parser.add_argument("--workers", type=int, default=1, help="processes that render lines")
     parser.add_argument("--tokens", type=int, default=1100, help="image tokens of a batch")
-    parser.add_argument("--lr", type=float, default=6e-3, help="Muon's rate; the rest learns at a third of it")
+    parser.add_argument("--lr", type=float, help=f"Muon's rate (default {RATE:g}; with --init {RATE_ON:g})")
+    parser.add_argument("--decay-from", type=float, default=DECAY_FROM, help="share of the time before the decay")
     parser.add_argument("--eval-minutes", type=float, default=6)
-    parser.add_argument("--start-from", type=Path, help="weights of another run to start from")
-    return parser.parse_args()
+    parser.add_argument("--save-minutes", type=float, default=6)
+    parser.add_argument("--init", type=Path, metavar="FOLDER", help="exported weights with their CTC head to train on")
+    parser.add_argument("--wall-clock", action="store_true",
+                        help="count the minutes from the first start, pauses and scoring included")
+    args = parser.parse_args()
+    args.lr = args.lr or (RATE_ON if args.init else RATE)
+    return args
 
 
 class Run:
@@ -79,10 +93,11 @@ class Run:
             torch.optim.AdamW(rest, lr=args.lr / 3, betas=(0.9, 0.98), weight_decay=0.0),
         ]
         self.elapsed = self.clock = 0.0  # seconds of training: shared at meetings, and this process's own
+        self.started = time.time()
         self.steps = self.lines = 0
         self.generator = torch.Generator().manual_seed(args.seed + rank)
-        if args.start_from:
-            self.learner.load_state_dict(torch.load(args.start_from, weights_only=True)["learner"])
+        if args.init:
+            load_exported(self.learner, args.init)
         self.checkpoint = args.out / "last.pt"
         if self.checkpoint.exists():
             self.restore()
@@ -94,7 +109,7 @@ class Run:
         for optimiser, state in zip(self.optimisers, saved["optimisers"], strict=True):
             optimiser.load_state_dict(state)
         self.elapsed, self.steps, self.lines = saved["elapsed"], saved["steps"], saved["lines"]
-        self.clock = self.elapsed
+        self.clock, self.started = self.elapsed, saved["started"]
         if self.rank == 0:
             self.generator.set_state(saved["generator"])
         self.say(f"continuing at {self.elapsed / 60:.1f} min, step {self.steps}")
@@ -109,17 +124,25 @@ class Run:
             "learner": self.learner.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "elapsed": self.elapsed, "steps": self.steps, "lines": self.lines,
-            "generator": self.generator.get_state(),
+            "started": self.started, "generator": self.generator.get_state(),
         }, part)  # fmt: skip
         part.replace(self.checkpoint)
+        if self.joint:
+            export(self.learner, self.args.out / "export")
 
     @property
     def progress(self) -> float:
         return self.elapsed / (60 * self.args.minutes)
 
+    @property
+    def joint(self) -> bool:
+        """Whether the decoder trains too."""
+        return self.args.init is not None or self.progress >= JOINT_FROM
+
     def train(self) -> None:
+        stages = STAGES[-1:] if self.args.init else STAGES
         while self.progress < 1:
-            end, longest = next(stage for stage in STAGES if self.progress < stage[0])
+            end, longest = next(stage for stage in stages if self.progress < stage[0])
             seed = (self.args.seed + self.steps) * 64 + self.rank
             renderer = Renderer(seed, self.args.tokens, self.args.workers, max_chars=longest)
             try:
@@ -128,7 +151,7 @@ class Run:
                 renderer.close()
 
     def stage(self, source, end: float) -> None:
-        logged = evaluated = self.elapsed
+        logged = evaluated = saved = self.elapsed
         losses, waited, seen, met = [], 0.0, self.lines, self.lines
         last = time.monotonic()
         while self.progress < end:
@@ -136,7 +159,7 @@ class Run:
             waited += time.monotonic() - last
             losses.append(self.step(batch))
             now = time.monotonic()
-            self.clock += now - last
+            self.clock = time.time() - self.started if self.args.wall_clock else self.clock + now - last
             last = now
             if not self.together.due():
                 continue
@@ -152,17 +175,19 @@ class Run:
             if self.elapsed - evaluated > 60 * self.args.eval_minutes:
                 self.report()
                 evaluated, last = self.elapsed, time.monotonic()
+            elif self.elapsed - saved > 60 * self.args.save_minutes and self.rank == 0:
+                self.save()
+                saved = self.elapsed
         self.report()
 
     def step(self, batch) -> tuple[float, float]:
-        joint = self.progress >= JOINT_FROM
         rate = self.rate()
         self.optimisers[0].param_groups[0]["lr"] = self.args.lr * rate
         self.optimisers[1].param_groups[0]["lr"] = self.args.lr / 3 * rate
         with torch.autocast("cpu", torch.bfloat16):
             features = self.learner.encode(torch.from_numpy(batch.images))
             ctc = self.learner.ctc_loss(features, batch.texts)
-            decoder = self.learner.decoder_loss(features, batch.texts, 0.08, self.generator) if joint else None
+            decoder = self.learner.decoder_loss(features, batch.texts, 0.08, self.generator) if self.joint else None
         loss = ctc if decoder is None else decoder + CTC_WEIGHT * ctc
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.learner.parameters(), 1.0)
@@ -175,30 +200,26 @@ class Run:
 
     def rate(self) -> float:
         """Factor on the learning rates."""
-        warm = min(1.0, (self.steps + 1) / 150)
-        return warm * min(1.0, max(0.02, (1 - self.progress) / (1 - DECAY_FROM)))
+        warm = min(1.0, (self.steps + 1) / WARM_UP)
+        return warm * min(1.0, max(0.0, (1 - self.progress) / (1 - self.args.decay_from)))
 
     def report(self) -> None:
         """Score held-out lines, save, export; only rank 0, the others wait for it at the next meeting."""
         if self.rank:
             return
-        from ocria.train.export import export
         from ocria.train.lines import LineStream
 
         if self.held_out is None:
             lines = itertools.islice(LineStream(7, "held_out"), 500)
             self.held_out = sorted(batches(lines, 10**9, limit=24), key=lambda b: b.images.shape[2])
         started = time.monotonic()
-        joint = self.progress >= JOINT_FROM
-        score = evaluate(self.learner, self.held_out, joint)
+        score = evaluate(self.learner, self.held_out, self.joint)
         decoder = "" if score.decoder is None else f"  decoder {score.decoder:.2f} %"
         print(f"{self.elapsed / 60:6.1f} min  HELD OUT  ctc {score.ctc:.2f} %{decoder}  "
               f"({time.monotonic() - started:.0f} s)", flush=True)
         for errors, truth, read in score.worst[:4]:
             print(f"        {errors:3d}  {truth!r}\n             {read!r}", flush=True)
         self.save()
-        if joint:
-            export(self.learner, self.args.out / "export")
 
 
 def split_parameters(learner: Learner) -> tuple[list, list]:

@@ -20,15 +20,9 @@ from ocria.train.figures import (
     roman,
     table_row,
 )
+from ocria.train.receipts import receipt, rule
 
 Maker = Callable[[Corpus, int, random.Random], str]
-_SHOP = (  # noqa: SIM905 - a list would be one word a line
-    "TOTAL SUBTOTAL CASH CHANGE TAX GST VAT QTY ITEM AMOUNT DISCOUNT ROUNDING BALANCE INVOICE RECEIPT "
-    "DATE TIME CASHIER TEL FAX NO REF TABLE COVER VISA MASTER DEBIT CARD TOTAL-SALES NETT PRICE RM "
-    "UNIT MEMBER BILL SERVICE CHARGE PAYMENT COUNTER STATION DOC POS SR ZRL SUMMARY INCLUSIVE "
-    "EXCLUDING THANK YOU PLEASE COME AGAIN GOODS SOLD ARE NOT RETURNABLE SDN BHD LTD CO JALAN LOT "
-    "STREET TAMAN"
-).split()
 
 
 def heading(corpus: Corpus, target: int, rng: random.Random) -> str:
@@ -74,47 +68,35 @@ def page_header(corpus: Corpus, target: int, rng: random.Random) -> str:
 
 def contents(corpus: Corpus, target: int, rng: random.Random) -> str:
     title = heading(corpus, target // 2, rng)
+    title = title[: max(8, target - 8)].rstrip()
     dots = max(3, target - len(title) - 5)
-    fill = rng.choice((" ", "." * dots, " ." * (dots // 2))) if dots < 30 else " "
-    return f"{title}{fill} {rng.randint(1, 700)}"
+    fill = rng.choice((" ", "." * dots, " ." * (dots // 2), " " + "." * dots))
+    page = rng.randint(1, 700) if rng.random() < 0.85 else roman(corpus, 0, rng).strip("().[]").lower()
+    return f"{title}{fill} {page}"
 
 
-def receipt(corpus: Corpus, target: int, rng: random.Random) -> str:
+def repeated(corpus: Corpus, target: int, rng: random.Random) -> str:
+    """Words, figures or pieces of code again and again: what finds its place by content loses it here."""
     style = rng.random()
-    if style < 0.3:
-        label = rng.choice(_SHOP).replace("-", " ")
-        return f"{label}{rng.choice((':', ' :', '', ''))} {rng.choice((price, date, price))(corpus, 0, rng)}"
-    if style < 0.5:
-        words = " ".join(
-            rng.choice((corpus.word, corpus.name))(rng).upper() for _ in range(max(1, target // 12))
-        )
-        count = rng.choice(("", f"{rng.randint(1, 9)} ", f"{rng.randint(1, 20)} X "))
-        return f"{count}{words} {rng.uniform(0, 99):.2f}{rng.choice(('', '', ' SR', ' S', ' T', '*'))}"
-    if style < 0.65:
-        code = "".join(rng.choice(string.digits) for _ in range(rng.randint(4, 13)))
-        return rng.choice(
-            (
-                code,
-                f"({code[:6]}-{rng.choice('AVXKTWH')})",
-                f"GST ID : {code}",
-                f"INVOICE NO: {rng.choice('ABCDS')}{code}",
-                f"GST REG NO.: {code}",
-                f"#{code}",
-                f"TEL: {code[:2]}-{code[2:]}",
-                f"Doc No. : CS{code}",
-                f"BILL NO {code}",
-            )
-        )
-    if style < 0.85:
-        text = " ".join(
-            rng.choice(_SHOP if rng.random() < 0.7 else (corpus.word(rng).upper(), corpus.name(rng).upper()))
-            for _ in range(max(1, target // 8))
-        )
-        return text.title() if rng.random() < 0.2 else text
-    house = f"{rng.choice(('NO.', 'LOT ', 'No '))}{rng.randint(1, 200)}{rng.choice(('', 'A', '-G', '-1'))}"
-    street = f"{rng.choice(('JALAN', 'JLN', 'STREET', 'ROAD', 'LORONG'))} {corpus.name(rng).upper()}"
-    town = f"{rng.randint(10000, 99999)} {corpus.name(rng).upper()}"
-    return f"{house}, {street} {rng.randint(1, 20)}/{rng.randint(1, 99)}, {town}"
+    word = corpus.word(rng)
+    if style < 0.35:
+        words = [word, *(rng.choice((corpus.word, corpus.name))(rng) for _ in range(rng.choice((0, 0, 1, 2))))]
+        glue = rng.choice((" ", " ", ", ", " and ", "-"))
+        text = glue.join(rng.choice(words) if rng.random() < 0.3 else words[i % len(words)] for i in range(40))
+        return (text.capitalize() if rng.random() < 0.4 else text)[: max(target, 6)].rstrip(" ,-")
+    if style < 0.6:
+        values = [number(rng), rng.choice(("0", "0.00", "1", "-", "n/a", number(rng)))]
+        return " ".join(rng.choices(values, (2, 3), k=max(2, target // 6)))[: max(target, 4)].rstrip()
+    if style < 0.8:
+        piece = rng.choice((
+            f"0x{rng.randrange(256):02x}, ", f"{rng.randint(0, 9)}, ", f"[{rng.randint(0, 3)}]", "NULL, ", "0.0f, ",
+            f"{word[:4]}, ", f"'{word[:1]}', ", "../", f"{word[:3]}.", "->next", "((", "-- ",
+        ))  # fmt: skip
+        return rng.choice(("", "{ ", f"{word} = ")) + (piece * 40)[: max(target - 4, 4)].rstrip()
+    start = rng.randint(0, 30)
+    step = rng.choice((1, 1, 2, 5, 10))
+    glue = rng.choice((" ", ", ", " | ", "–"))
+    return glue.join(str(start + i * step) for i in range(40))[: max(target, 4)].rstrip(" ,|–")
 
 
 def contact(corpus: Corpus, target: int, rng: random.Random) -> str:
@@ -259,6 +241,8 @@ MAKERS: dict[str, Maker] = {
     "page_header": page_header,
     "contents": contents,
     "receipt": receipt,
+    "rule": rule,
+    "repeated": repeated,
     "contact": contact,
     "reference": reference,
     "footnote": footnote,

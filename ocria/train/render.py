@@ -107,7 +107,7 @@ def _pieces(style: Style, text: str, fonts: FontSet) -> list[_Piece]:
                 x += style.stop_space * style.size
             if unit[-1] == " ":
                 spaces += 1
-                wide = style.gap_every and spaces % style.gap_every == 0
+                wide = style.gap_every and spaces > style.gap_from and spaces % style.gap_every == 0
                 x += (style.word_space + (style.gap if wide else 0.0)) * style.size
                 before = unit[-2:-1] or (pieces[-2].text[-1] if len(pieces) > 1 else "")
                 if style.sentence_space and before in {".", "?", "!", "”"}:

@@ -11,6 +11,7 @@ from ocria.train import degrade as d
 PROFILES = ("clean", "bilevel", "grey", "thermal", "magazine")
 _WEIGHTS = {
     "receipt": (0.14, 0.16, 0.20, 0.40, 0.10),
+    "rule": (0.14, 0.16, 0.20, 0.40, 0.10),
     "code": (0.45, 0.27, 0.2, 0.03, 0.05),
     "book": (0.18, 0.50, 0.22, 0.0, 0.10),
     "play": (0.18, 0.50, 0.22, 0.0, 0.10),
@@ -60,7 +61,7 @@ def _bilevel(mask: np.ndarray, rng: d.Rng, x_height: float) -> np.ndarray:
     level = rng.uniform(0.55 - 0.25 * hard, 0.6 + 0.25 * hard)
     ragged = rng.uniform(0.01, 0.04 + 0.11 * hard)
     uneven = rng.uniform(0, 0.22) * hard if rng.random() < 0.5 else 0.0
-    gaps = rng.uniform(0.03, 0.24) * min(1.0, x_height / 14) if rng.random() < 0.4 else 0.0
+    gaps = rng.uniform(0.03, 0.28) * min(1.0, x_height / 14) if rng.random() < 0.5 else 0.0
     out = d.bilevel(mask, rng, level, ragged, uneven, gaps, rng.uniform(0.1, 0.35) * x_height)
     if rng.random() < 0.3:
         out = d.specks(
@@ -119,6 +120,9 @@ def _thermal(mask: np.ndarray, rng: d.Rng, x_height: float) -> np.ndarray:
         mask = d.dots(mask, rng.uniform(2.2, max(2.6, x_height / 4.5)), rng)
     if rng.random() < 0.6:
         mask = d.streaks(mask, rng, rng.uniform(0.1, 0.55))
+    if rng.random() < 0.35:  # points of the head that do not heat, a ribbon that is worn: strokes in pieces
+        holes = np.clip(d.field(rng, mask.shape, rng.uniform(0.1, 0.4) * x_height) - rng.uniform(0, 0.5), 0, 1)
+        mask = mask * (1 - rng.uniform(0.4, 1.2) * holes).clip(0, 1)
     mask = d.blur(mask, rng.uniform(0.03, 0.1) * x_height)
     if rng.random() < 0.3:
         return 1 - d.bilevel(mask, rng, rng.uniform(0.35, 0.75), rng.uniform(0.02, 0.1), rng.uniform(0, 0.2))

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from ocria.train.charset import PLAIN_DIGIT
-from ocria.train.fonts import Face, FontSet, glyphs
+from ocria.train.fonts import GROUPS, Face, FontSet, glyphs
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Style:
     sentence_space: float = 0.0  # added after a sentence's end
     gap_every: int = 0  # every n-th space is a wide gap (cells of a table)
     gap: float = 0.0
+    gap_from: int = 0  # spaces before the first wide gap: words of a label, then figures in columns
     stop_space: float = 0.0  # before ; : ? !, around dashes and inside quotes, as old printers set them
     jitter: float = 0.0  # letters off their place, as of a typewriter or worn type
     ligatures: bool = True
@@ -30,19 +31,22 @@ class Style:
     features: tuple[str, ...] = ()
 
 
-# Weights of serif, sans, mono, other by the kind of text.
+# Weights of serif, sans, mono, other, printer by the kind of text.
 _GROUPS = {
-    "code": (8, 8, 80, 4),
-    "receipt": (4, 46, 32, 18),
-    "contact": (40, 40, 16, 4),
-    "book": (74, 15, 8, 3),
-    "play": (80, 10, 8, 2),
-    "heading": (50, 42, 6, 2),
-    "random": (50, 27, 17, 6),
-    "cell": (42, 36, 15, 7),
-    "table_row": (44, 36, 14, 6),
+    "code": (8, 8, 77, 4, 3),
+    "receipt": (4, 28, 20, 10, 38),
+    "contact": (40, 38, 14, 4, 4),
+    "book": (74, 15, 8, 3, 0),
+    "play": (80, 10, 8, 2, 0),
+    "heading": (49, 41, 6, 2, 2),
+    "random": (48, 26, 16, 5, 5),
+    "cell": (40, 34, 14, 6, 6),
+    "table_row": (43, 35, 14, 5, 3),
+    "price": (38, 34, 12, 6, 10),
+    "date": (42, 32, 10, 4, 12),
+    "rule": (20, 20, 20, 10, 30),
 }
-_OTHER_KINDS = (58, 27, 11, 4)
+_OTHER_KINDS = (57, 27, 11, 4, 1)
 _SMALL_CAPS = {
     "heading": 0.16,
     "page_header": 0.16,
@@ -59,7 +63,7 @@ _TABULAR = ("table_row", "page_header", "contents", "receipt")
 
 def draw_style(rng: random.Random, fonts: FontSet, text: str, kind: str, size: float) -> Style:
     """A style that suits `kind`; the caller checks it with `can_set` and draws again where it cannot."""
-    group = rng.choices(("serif", "sans", "mono", "other"), _GROUPS.get(kind, _OTHER_KINDS))[0]
+    group = rng.choices(GROUPS, _GROUPS.get(kind, _OTHER_KINDS))[0]
     face = fonts.draw(rng, group, _weight_and_slope(rng, kind))
     proportional = face.group in ("serif", "sans")
     running, plain = kind in _RUNNING, face.style == "regular"
@@ -86,7 +90,7 @@ def draw_style(rng: random.Random, fonts: FontSet, text: str, kind: str, size: f
     return Style(
         face,
         size,
-        rng.uniform(0.86, 1.16) if rng.random() < 0.14 else 1.0,
+        _widen(rng, face.group, kind),
         rng.random() < 0.25,
         caps,
         0.0 if own else rng.uniform(0.72, 0.84),
@@ -94,7 +98,8 @@ def draw_style(rng: random.Random, fonts: FontSet, text: str, kind: str, size: f
         _word_space(rng) if running and rng.random() < 0.5 else 0.0,
         rng.uniform(0.3, 1.1) if running and rng.random() < (0.6 if old else 0.2) else 0.0,
         rng.choice((1, 1, 2, 3)) if kind in _TABULAR and rng.random() < 0.6 else 0,
-        rng.uniform(0.6, 3.0),
+        rng.uniform(0.6, 6.0 if kind == "receipt" and rng.random() < 0.3 else 3.0),
+        _gap_from(rng, words) if kind in ("receipt", "table_row") else 0,
         rng.uniform(0.08, 0.28) if old else 0.0,
         _jitter(rng, face.group, old),
         rng.random() < 0.65,
@@ -141,6 +146,20 @@ def _weight_and_slope(rng: random.Random, kind: str) -> str:
     return rng.choices(
         ("bold", "bold_italic", "italic", "regular"), (bold, 0.015, italic, 0.985 - bold - italic)
     )[0]
+
+
+def _widen(rng: random.Random, group: str, kind: str) -> float:
+    """Tills print letters as tall and narrow as their paper asks for, and headings in double width."""
+    roll = rng.random()
+    if group == "printer" or (kind == "receipt" and roll < 0.4):
+        roll = rng.random()
+        return rng.uniform(0.5, 0.95) if roll < 0.55 else rng.uniform(1.4, 2.0) if roll < 0.67 else 1.0
+    return rng.uniform(0.86, 1.16) if rng.random() < 0.14 else 1.0
+
+
+def _gap_from(rng: random.Random, words: list[str]) -> int:
+    """Often all words but the last one to three stand close together."""
+    return max(0, len(words) - 1 - rng.randint(1, 3)) if rng.random() < 0.6 else 0
 
 
 def _tracking(rng: random.Random, kind: str) -> float:

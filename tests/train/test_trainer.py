@@ -16,7 +16,7 @@ from ocria.train.architecture import model_config
 from ocria.train.batches import Batch, batches, usable
 from ocria.train.charset import CHARSET
 from ocria.train.evaluate import distance, greedy
-from ocria.train.export import export, network_tensors
+from ocria.train.export import export, load_exported, network_tensors
 from ocria.train.learner import Learner
 from ocria.train.muon import Muon, orthogonalise
 from ocria.train.nano import Run, split_parameters
@@ -137,8 +137,9 @@ def test_exported_tokenizer_is_bytes(tmp_path, learner):
 
 
 def settings(out, **changes) -> argparse.Namespace:
-    values = {"out": out, "minutes": 60.0, "seed": 3, "processes": 1, "port": 0, "lr": 6e-3, "start_from": None,
-              "tokens": 100, "workers": 1, "eval_minutes": 5.0}  # fmt: skip
+    values = {"out": out, "minutes": 60.0, "seed": 3, "processes": 1, "port": 0, "lr": 6e-3, "init": None,
+              "tokens": 100, "workers": 1, "eval_minutes": 5.0, "save_minutes": 5.0, "decay_from": 0.6,
+              "wall_clock": False}  # fmt: skip
     return argparse.Namespace(**values | changes)
 
 
@@ -155,6 +156,48 @@ def test_both_losses_fall_and_a_run_continues_where_it_stopped(tmp_path):
     again = Run(settings(tmp_path), 0)
     assert (again.steps, again.lines, again.elapsed) == (run.steps, run.lines, run.elapsed)
     assert again.step(batch) == pytest.approx(run.step(batch), rel=0.05)  # bf16 sums
+
+
+@torch.inference_mode()
+def test_a_run_started_from_exported_weights_computes_what_they_compute(learner, tmp_path):
+    export(learner, tmp_path / "export")
+    run = Run(settings(tmp_path / "run", init=tmp_path / "export"), 0)
+    assert run.joint
+    rounded = Learner(model_config()).eval()
+    rounded.load_state_dict({name: t if name.endswith(("A_log", "linear_attn.norm.weight")) else t.bfloat16().float()
+                             for name, t in learner.state_dict().items()})  # fmt: skip
+    lines = torch.from_numpy(random_lines(2, 4))
+    given = torch.randint(0, 256, (2, 5))
+    features, expected = run.learner.eval().encode(lines), rounded.encode(lines)
+    # The patch embedding is a sum of six slices, each rounded to bf16 (2^-9 relative) after a division by six.
+    torch.testing.assert_close(features, expected, rtol=0, atol=0.02 * expected.abs().max().item())
+    torch.testing.assert_close(run.learner.ctc_logits(expected), rounded.ctc_logits(expected))
+    torch.testing.assert_close(run.learner.decode(expected, given), rounded.decode(expected, given))
+    (tmp_path / "export" / "ctc.safetensors").unlink()
+    with pytest.raises(FileNotFoundError):
+        load_exported(run.learner, tmp_path / "export")
+
+
+def test_the_clock_of_a_paused_run_goes_on(tmp_path):
+    run = Run(settings(tmp_path, wall_clock=True, minutes=60.0, decay_from=0.5), 0)
+    run.steps, run.started = 10_000, run.started - 60 * 45  # three quarters of an hour ago
+    run.save()
+    again = Run(settings(tmp_path, wall_clock=True, minutes=60.0, decay_from=0.5, eval_minutes=1e9), 0)
+    batch = Batch(random_lines(2, 4), ["one", "two"])
+    seen = []
+
+    def source():
+        yield batch
+        seen.append((again.progress, again.rate()))
+        again.started -= 60 * 30  # stopped for half an hour
+        yield batch
+
+    again.report = lambda: seen.append(again.progress)
+    again.stage(source(), 1.0)
+    (progress, rate), end = seen
+    assert progress == pytest.approx(0.75, abs=0.05)  # a step takes seconds
+    assert rate == pytest.approx(2 * (1 - progress))
+    assert end > 1
 
 
 def test_every_parameter_has_one_optimiser(learner):
