@@ -62,6 +62,51 @@ class TextDelta(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RequestSubmitted(Event):
+    """A request waits for its turn.
+
+    `request` is the engine's name for it. In a run over a document, `path`, `page` and `unit` say what it reads, as
+    in `TextDelta`; from the engine itself they are None. So in the next two events.
+    """
+
+    request: str | int
+    tokens_in: int
+    """Rows of the prompt, image tokens included."""
+    path: str | None = None
+    page: int | None = None
+    unit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillDone(Event):
+    """The prompt of a request is in the state."""
+
+    request: str | int
+    tokens_in: int
+    seconds: float
+    """Since the first work on the request, that on its image included."""
+    path: str | None = None
+    page: int | None = None
+    unit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokensAccepted(Event):
+    """What decode steps brought a request since its last such event."""
+
+    request: str | int
+    tokens: int
+    """Tokens that became part of the answer."""
+    drafted: int = 0
+    """Drafts that were verified."""
+    accepted: int = 0
+    """Those of them that the model chose itself."""
+    path: str | None = None
+    page: int | None = None
+    unit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PageDone(Event):
     path: str
     page: int
@@ -90,10 +135,30 @@ class DocumentDone(Event):
 
 @dataclass(frozen=True, slots=True)
 class EngineTick(Event):
+    """How the engine is doing, a few times a second. Speeds are those while it decodes or prefills, never averaged
+    over idle time; what is not known is None. Definitions: `ocria.runtime.metrics`."""
+
     decode_tokens_per_s: float
+    """Since the engine was made."""
     prefill_tokens_per_s: float
     running: int
+    """Requests in the batch."""
     waiting: int
+    """Requests in the queue."""
+    decode_tokens_per_last_s: float = 0.0
+    """Over the last second; 0 when nothing was decoded in it."""
+    accept_length: float | None = None
+    """Tokens of a request and verification, the one after the drafts included; None without drafts."""
+    state_bytes: int | None = None
+    """Allocated for the state of all slots."""
+    device_bytes: int | None = None
+    """In use on the device by this process, weights included."""
+    bytes_per_s: float | None = None
+    """Estimate of what decode steps of the last second moved."""
+    bandwidth_percent: float | None = None
+    """The same in percent of what the device's memory can do."""
+    pages_per_s: float | None = None
+    """Of the document that is being parsed, since it was opened."""
 
 
 @dataclass(frozen=True, slots=True)

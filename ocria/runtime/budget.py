@@ -5,54 +5,71 @@ The image processor, the scheduler, the memory plan and the error messages all a
 
 import math
 import os
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
-from ocria.errors import EngineError, InputError
+from ocria.errors import InputError
+from ocria.model.checkpoint import _image_config
 from ocria.model.config import ModelConfig
+from ocria.model.hub import find_model
 from ocria.model.image import ImageConfig
-from ocria.model.profiles import Profile
-from ocria.model.state import DecoderState
-from ocria.runtime.options import EngineOptions
+from ocria.model.profiles import Profile, find_profile
+from ocria.runtime.memory import (
+    MemoryPlan,
+    checkpoint_bytes,
+    default_limit,
+    free_memory,
+    network_bytes,
+    refusal,
+    resident_bytes,
+    state_parts,
+    text_bytes,
+    vision_bytes,
+)
+from ocria.runtime.options import ResolvedOptions
 
 LEN_BUCKET = 128
 """State is allocated in multiples of this many rows a slot."""
-_LOOP_PER_IMAGE_TOKEN = {"line": 6.0, "page": 1.5}
+_LOOP_PER_IMAGE_TOKEN = {"line": 6.0, "page": 4.0}
 _LOOP_LEAST = {"line": 32, "page": 256}
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPlan:
-    """`slots` requests of up to `max_len` rows; `bytes` of state, the dummy slot included."""
-
-    slots: int
-    max_len: int
-    bytes: int
-
-
 class PageBudget:
-    """Answers for one checkpoint on one machine. `image` is None for a text-only checkpoint."""
+    """Answers for one checkpoint on one machine.
+
+    Args:
+        image: None for a text-only checkpoint.
+        weights: bytes of the weights as they will be on the device; None: counted from `config`.
+        free: bytes that are free beside the weights; None: those free now, the weights being loaded already.
+    """
 
     def __init__(
         self,
         config: ModelConfig,
         image: ImageConfig | None,
         profile: Profile,
-        options: EngineOptions,
+        options: ResolvedOptions,
         dtype: torch.dtype,
         device: torch.device,
+        weights: int | None = None,
+        free: int | None = None,
     ):
         self.config, self.image, self.profile, self.options, self.dtype = config, image, profile, options, dtype
-        self.memory_bytes = options.memory_bytes or free_memory(device) // 2
         self.unit = profile.unit if profile.unit in _LOOP_LEAST else "page"
+        self._weights = resident_bytes(network_bytes(config, dtype), device) if weights is None else weights
+        free = free_memory(device) if free is None else free
+        self.memory_bytes = self.options.memory_bytes or default_limit(self._weights, free, device)
 
     def image_tokens(self, height: int, width: int) -> int:
         """Tokens that an image of this many pixels becomes. Raises InputError where the processor refuses it."""
         if self.image is None:
             raise InputError("this checkpoint has no vision encoder", cure="Choose a model that reads images.")
         return self.image.tokens(height, width)
+
+    @property
+    def most_image_tokens(self) -> int:
+        """Those of the largest image that the processor makes."""
+        return 0 if self.image is None else max(1, self.image.max_pixels // self.image.factor**2)
 
     def output_tokens(self, prompt_tokens: int, image_tokens: int, asked: int | None) -> int:
         """Most output tokens of a request; what was not asked for explicitly shrinks to the room there is.
@@ -65,7 +82,7 @@ class PageBudget:
             raise InputError(
                 f"the request is too large: {prompt_tokens} prompt tokens ({image_tokens} of them image) and "
                 f"{wanted} output tokens, where {self.max_len} fit into a request",
-                cure="Lower --max-pixels or --max-output-tokens, or raise the memory limit.",
+                cure="Lower --max-pixels or --max-output-tokens, or raise --memory.",
             )
         return min(wanted, room)
 
@@ -82,42 +99,68 @@ class PageBudget:
         return max(0, min(limits))
 
     def plan(self, rows: int) -> MemoryPlan:
-        """State for requests of `rows` rows: as many slots as asked for, or as the memory holds.
+        """A plan for requests of `rows` rows: as many slots as asked for, or as the memory holds.
 
-        Raises EngineError when not even one fits.
+        Raises EngineError with the size of every part when not even one slot fits.
         """
         limit = self.config.text.max_position_embeddings
         max_len = min(math.ceil(rows / LEN_BUCKET) * LEN_BUCKET, max(limit, rows))
-        each = self._slot_bytes(max_len)
-        if 2 * each > self.memory_bytes:
-            max_len, each = rows, self._slot_bytes(rows)
-        slots = min(self.options.max_batch, self.memory_bytes // each - 1)
-        if slots < 1:
-            raise EngineError(
-                f"{rows} rows of state take {2 * each / 2**20:.0f} MiB, and "
-                f"{self.memory_bytes / 2**20:.0f} MiB are free",
-                cure="Lower --max-pixels or --max-output-tokens, or raise the memory limit.",
-            )
-        return MemoryPlan(slots, max_len, (slots + 1) * each)
+        if self._plan(1, max_len).total > self.memory_bytes:
+            max_len = rows
+        least = self._plan(1, max_len)
+        if least.total > self.memory_bytes:
+            raise refusal(least)
+        each = self._plan(2, max_len).total - least.total
+        return self._plan(min(self.options.max_batch, 1 + (self.memory_bytes - least.total) // each), max_len)
 
-    def _slot_bytes(self, rows: int) -> int:
-        return DecoderState.bytes_per_slot(self.config.text, rows, self.dtype)
+    def first_plan(self) -> MemoryPlan:
+        """A plan for the largest image with the longest answer that it may get, as far as the memory allows.
+
+        Raises EngineError with the size of every part when not even the image fits.
+        """
+        image = self.most_image_tokens
+        wanted = image + self.profile.output_limit(image)
+        return self.plan(max(min(wanted, self.max_len), image + 1))
+
+    def _plan(self, slots: int, max_len: int) -> MemoryPlan:
+        o, vision = self.options, self.config.vision
+        patches = 0 if self.image is None else self.most_image_tokens * self.image.merge_size**2
+        state = state_parts(self.config.text, max_len, self.dtype, o)
+        return MemoryPlan(
+            slots,
+            max_len,
+            self.memory_bytes,
+            weights=self._weights,
+            graphs=o.graph_memory_bytes,
+            vision=vision_bytes(vision, max(patches, o.encoder_patches), self.dtype) if vision and patches else 0,
+            text=text_bytes(self.config.text, o.prefill_rows, max_len, slots, self.dtype),
+            **{part: amount * (slots + 1) for part, amount in state.items()},
+        )
 
     def _memory_rows(self) -> int:
         """Rows of one request when it has the memory to itself, beside the dummy slot."""
-        fixed = self._slot_bytes(0)
-        each = self._slot_bytes(1) - fixed
-        return (self.memory_bytes // 2 - fixed) // each if each else self.config.text.max_position_embeddings
+        none = self._plan(1, 0).total
+        each = self._plan(1, 1).total - none
+        return (self.memory_bytes - none) // each
 
 
-def free_memory(device: torch.device) -> int:
-    """Bytes that may still be allocated on a GPU, or in main memory without swapping."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    # Not Linux: half of the installed memory.
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+def plan_checkpoint(
+    model: str | os.PathLike[str],
+    options: ResolvedOptions,
+    dtype: torch.dtype,
+    device: torch.device,
+    overrides: dict[str, object] | None = None,
+) -> MemoryPlan:
+    """How a checkpoint will use the memory, by its configuration and the headers of its files; nothing is loaded.
+
+    `overrides`: of its profile. Raises EngineError with the size of every part when it does not fit, and what
+    `load_model` raises for a checkpoint that is missing or faulty.
+    """
+    source = find_model(model)
+    config = ModelConfig.from_file(source.folder / "config.json")
+    profile = find_profile(source.folder, source.name).override(**(overrides or {}))
+    image = _image_config(source.folder, config)
+    image = image and image.with_limits(profile.min_pixels, profile.max_pixels)
+    weights = resident_bytes(checkpoint_bytes(source.folder, dtype), device)
+    budget = PageBudget(config, image, profile, options, dtype, device, weights, free_memory(device) - weights)
+    return budget.first_plan()

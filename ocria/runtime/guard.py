@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 MIN_ROUNDS = 4
 """A loop has been round at least this often."""
-CHECK_EVERY = 16
-"""Tokens between two looks for a loop."""
+CHECKS = 16
+"""Looks for a loop while the least that a loop covers goes by: it is seen at most a sixteenth later."""
+_SUFFIX = 8  # tokens compared before whole windows are: few periods get past it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,13 @@ def find_loop(tokens: Sequence[int], least: int) -> tuple[int, int] | None:
     count = len(tokens)
     if count < max(least, MIN_ROUNDS):
         return None
-    tail = tokens[count - least :]
+    window = tokens[count - least :]
+    compared = min(_SUFFIX, least // 2)
+    last, suffix = window[-1], window[-compared:]
     for period in range(1, least // MIN_ROUNDS + 1):
-        if tail[-1] != tail[-1 - period] or tail[period:] != tail[:-period]:
+        if last != window[-1 - period] or suffix != window[-compared - period : -period]:
+            continue
+        if window[period:] != window[:-period]:
             continue
         start = count - least
         while start > 0 and tokens[start - 1] == tokens[start - 1 + period]:
@@ -39,14 +44,23 @@ def find_loop(tokens: Sequence[int], least: int) -> tuple[int, int] | None:
     return None
 
 
-def verdict(tokens: Sequence[int], bounds: Bounds, now: float) -> str | None:
-    """Why the request must end after these tokens: `loop`, `length`, `timeout`, or None.
+def loop_of(tokens: Sequence[int], bounds: Bounds) -> tuple[int, int] | None:
+    """The loop at the end of an answer, as `find_loop` gives it.
 
-    A loop is also looked for at the length limit, so that running away is not taken for a long text.
+    At the length limit half of `loop_tokens` is enough: honest text seldom gets there, and an answer that ran away
+    after a good beginning has no room for more.
     """
     at_limit = len(tokens) >= bounds.max_tokens
-    if (at_limit or len(tokens) % CHECK_EVERY == 0) and find_loop(tokens, bounds.loop_tokens):
-        return "loop"
+    return find_loop(tokens, bounds.loop_tokens // 2 if at_limit else bounds.loop_tokens)
+
+
+def verdict(tokens: Sequence[int], bounds: Bounds, now: float) -> str | None:
+    """Why the request must end after these tokens: `degenerate` (see `loop_of`), `length`, `timeout`, or None. Ask
+    after every token."""
+    at_limit = len(tokens) >= bounds.max_tokens
+    due = len(tokens) % max(1, bounds.loop_tokens // CHECKS) == 0
+    if (at_limit or due) and loop_of(tokens, bounds):
+        return "degenerate"
     if at_limit:
         return "length"
     if bounds.deadline is not None and now >= bounds.deadline:

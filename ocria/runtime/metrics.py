@@ -1,26 +1,148 @@
 """Counters of an engine, each defined here and nowhere else."""
 
-from dataclasses import dataclass
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ocria.errors import EngineError
+from ocria.events import EngineTick
+from ocria.runtime.memory import MemoryPlan
+from ocria.runtime.traffic import Traffic
+
+WINDOW_S = 1.0
+"""What `last` speeds look back on."""
 
 
-@dataclass
+@dataclass(slots=True)
+class _Passes:
+    """Passes of one kind. `last` holds (end, seconds, tokens, bytes) of those that ended within the window."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+    count: int = 0
+    last: deque[tuple[float, float, int, int]] = field(default_factory=deque)
+
+    def add(self, now: float, seconds: float, tokens: int, moved: int = 0) -> None:
+        self.tokens += tokens
+        self.seconds += seconds
+        self.count += 1
+        self.last.append((now, seconds, tokens, moved))
+        self.forget(now)
+
+    def forget(self, now: float) -> None:
+        while self.last and self.last[0][0] <= now - WINDOW_S:
+            self.last.popleft()
+
+    def per_s(self) -> float:
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    def last_per_s(self, now: float) -> tuple[float, float]:
+        """Tokens and bytes a second of the passes in the window; zeros when there are none."""
+        self.forget(now)
+        seconds = sum(entry[1] for entry in self.last)
+        if not seconds:
+            return 0.0, 0.0
+        return sum(entry[2] for entry in self.last) / seconds, sum(entry[3] for entry in self.last) / seconds
+
+
 class Metrics:
-    """Seconds are wall time inside the passes. A decode token is one chosen by a decode step (the first token of a
-    request comes from prefill and is not one); a prefill token is a prompt row, image tokens included."""
+    """What an engine did. Seconds are wall time of the passes, so that speeds say nothing about idle time.
 
-    decode_tokens: int = 0
-    decode_seconds: float = 0.0
-    decode_steps: int = 0
-    prefill_tokens: int = 0
-    prefill_seconds: float = 0.0
-    encoder_seconds: float = 0.0
-    """Part of `prefill_seconds`: image processing and vision encoder."""
-    finished: int = 0
+    emitted: tokens that steps chose for requests, stop tokens included. drafted: draft tokens that the target
+    verified. accepted: those of them that the target chose itself; the token after them, which the same pass yields
+    for free, is not one. requests: rows of the batch, summed over the steps. committed: rows that steps added to the
+    states for good. prefilled: prompt rows, image tokens included. encoder_seconds: part of the prefill's seconds:
+    image processing and vision encoder. finished: requests that ended, however they did.
+
+    Args:
+        clock: seconds, for the window.
+        traffic: to estimate the bytes that decoding moves; None where that is not known.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, traffic: Traffic | None = None):
+        self._traffic, self._clock = traffic, clock
+        self._decode, self._prefill = _Passes(), _Passes()
+        self.drafted = self.accepted = self.requests = self.finished = 0
+        self.encoder_seconds = 0.0
+
+    def step(
+        self, *, emitted: int, rows: int, seconds: float, drafted: int = 0, accepted: int = 0, kv_rows: int = 0
+    ) -> None:
+        """Count one decode step over `rows` requests, whose states held `kv_rows` rows together.
+
+        Call it once for each step, when its tokens are known. Raises EngineError for counts that cannot be: more
+        accepted than drafted, or more emitted than accepted drafts and one token a request.
+        """
+        if not 0 <= accepted <= drafted or not 0 <= emitted <= accepted + rows:
+            raise EngineError(
+                f"a step over {rows} requests cannot emit {emitted} tokens of {accepted} accepted and {drafted} drafts"
+            )
+        moved = self._traffic.of_step(rows, kv_rows) if self._traffic else 0
+        self._decode.add(self._clock(), seconds, emitted, moved)
+        self.drafted += drafted
+        self.accepted += accepted
+        self.requests += rows
+
+    def prefill(self, *, rows: int, seconds: float, encoder_seconds: float = 0.0) -> None:
+        """Count one prefill pass over `rows` prompt rows, padding not counted; `seconds` include the encoder's."""
+        self._prefill.add(self._clock(), seconds, rows)
+        self.encoder_seconds += encoder_seconds
+
+    @property
+    def emitted(self) -> int:
+        return self._decode.tokens
+
+    @property
+    def decode_steps(self) -> int:
+        return self._decode.count
+
+    @property
+    def decode_seconds(self) -> float:
+        return self._decode.seconds
+
+    @property
+    def prefilled(self) -> int:
+        return self._prefill.tokens
+
+    @property
+    def prefill_seconds(self) -> float:
+        return self._prefill.seconds
+
+    @property
+    def committed(self) -> int:
+        """Each request of a step commits its last token and the drafts that were accepted after it."""
+        return self.requests + self.accepted
+
+    @property
+    def accept_length(self) -> float | None:
+        """Rows committed for a request in a step with drafts on, 1 when none was accepted; None without drafts."""
+        return self.committed / self.requests if self.drafted else None
 
     @property
     def decode_tokens_per_s(self) -> float:
-        return self.decode_tokens / self.decode_seconds if self.decode_seconds else 0.0
+        return self._decode.per_s()
 
     @property
     def prefill_tokens_per_s(self) -> float:
-        return self.prefill_tokens / self.prefill_seconds if self.prefill_seconds else 0.0
+        return self._prefill.per_s()
+
+    def tick(
+        self, running: int, waiting: int, plan: MemoryPlan | None = None, device_bytes: int | None = None
+    ) -> EngineTick:
+        """All of it for people, at this moment. `plan`: what is allocated; `device_bytes`: see `used_memory`."""
+        tokens_per_s, bytes_per_s = self._decode.last_per_s(self._clock())
+        moved = bytes_per_s if self._traffic and self._decode.last else None
+        limit = self._traffic.limit if self._traffic else None
+        return EngineTick(
+            decode_tokens_per_s=self.decode_tokens_per_s,
+            prefill_tokens_per_s=self.prefill_tokens_per_s,
+            running=running,
+            waiting=waiting,
+            decode_tokens_per_last_s=tokens_per_s,
+            accept_length=self.accept_length,
+            state_bytes=None if plan is None else plan.bytes,
+            device_bytes=device_bytes,
+            bytes_per_s=moved,
+            bandwidth_percent=None if moved is None or limit is None else 100 * moved / limit,
+        )

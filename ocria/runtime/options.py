@@ -12,6 +12,8 @@ RINGS = (2, 4, 8, 16, 32, 64, 128)
 _PLAIN_RING = 16
 """Rows of the ring without drafts: the checkpoint, 64 KiB a head of 128 x 128, is then written in one step of 15,
 while the rows replayed in each step stay a tenth of it."""
+_STEPS_IN_RING = 4
+"""With drafts the ring holds this many full steps."""
 _GRAPH_BYTES = 1 << 30
 _AT_LEAST_1 = (
     "max_batch", "prefill_rows", "encoder_patches", "max_len", "memory_bytes", "admit_group", "graph_memory_bytes"
@@ -99,15 +101,15 @@ class ResolvedOptions:
         return ", ".join([*states, f"ring {self.ring or 'off'}", f"draft {self.draft}"])
 
 
-def resolve(options: EngineOptions, device: torch.device) -> ResolvedOptions:
-    """What the options mean on a device. Raises UsageError for a lever that this device or another option rules out:
-    nothing that was asked for is left out silently."""
+def resolve(options: EngineOptions, device: torch.device, rows: int = 1) -> ResolvedOptions:
+    """What the options mean on a device, with a drafter that makes steps of up to `rows` rows. Raises UsageError for
+    a lever that the device, the drafter or another option rules out: nothing that was asked for is left out silently.
+    """
     cuda = device.type == "cuda"
     if options.graph and not cuda:
         raise UsageError(f"there are no CUDA graphs on the device {device}", cure="Leave graph to its default.")
-    rows = 1
-    ring = options.ring if options.ring is not None else _PLAIN_RING if cuda else 0
-    if 0 < ring < 2 * rows:
+    ring = _ring(rows, cuda) if options.ring is None else options.ring
+    if ring < 2 * rows and (ring or rows > 1):
         raise UsageError(f"a ring of {ring} rows is too small for steps of {rows}", cure=f"Use at least {2 * rows}.")
     graph = cuda if options.graph is None else options.graph
     return ResolvedOptions(
@@ -127,3 +129,10 @@ def resolve(options: EngineOptions, device: torch.device) -> ResolvedOptions:
         draft=options.draft,
         graph_memory_bytes=(options.graph_memory_bytes or _GRAPH_BYTES) if graph else 0,
     )
+
+
+def _ring(rows: int, cuda: bool) -> int:
+    """Where nobody asks: on the CPU the state stays in the cache, and replaying costs more than writing it."""
+    if rows == 1:
+        return _PLAIN_RING if cuda else 0
+    return max(_PLAIN_RING, 1 << (_STEPS_IN_RING * rows - 1).bit_length())

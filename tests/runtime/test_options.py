@@ -47,6 +47,16 @@ def test_what_is_asked_for_is_done(device, lever):
     assert {name: getattr(resolved, name) for name in lever} == lever
 
 
+@pytest.mark.parametrize("device", [CPU, CUDA])
+def test_a_drafter_needs_a_ring(device):
+    rings = {rows: resolve(EngineOptions(), device, rows).ring for rows in (2, 5, 8, 9, 16)}
+    assert rings == {2: 16, 5: 32, 8: 32, 9: 64, 16: 64}
+    for ring in (0, 8):
+        with pytest.raises(UsageError, match=f"ring of {ring} rows is too small for steps of 5"):
+            resolve(EngineOptions(ring=ring), device, 5)
+    assert resolve(EngineOptions(ring=16), device, 8).rows == 8
+
+
 def test_graphs_are_switched_off_alone_and_refused_where_there_are_none():
     off = resolve(EngineOptions(graph=False), CUDA)
     assert (off.graph, off.overlap, off.graph_memory_bytes) == (False, True, 0)

@@ -1,4 +1,4 @@
-"""The parts of the engine that need no network: slots, scheduler, guard, rows, budget, answer text."""
+"""The parts of the engine that need no network: slots, scheduler, rows, answer text."""
 
 from types import SimpleNamespace
 
@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ocria.errors import EngineError, InputError, UsageError
-from ocria.model.state import DecoderState
-from ocria.runtime.budget import PageBudget, free_memory
-from ocria.runtime.guard import Bounds, find_loop, verdict
-from ocria.runtime.options import EngineOptions
+from ocria.errors import EngineError
 from ocria.runtime.rows import StepRows
 from ocria.runtime.scheduler import Scheduler
 from ocria.runtime.slots import Slots
@@ -151,70 +147,6 @@ class TestScheduler:
         assert sequence.phase == "done"
 
 
-class TestGuard:
-    bounds = Bounds(frozenset({9}), max_tokens=200, loop_tokens=40)
-
-    @pytest.mark.parametrize("period", [1, 2, 5, 10])
-    def test_finds_loops(self, rng, period):
-        before = rng.integers(100, 200, 30).tolist()
-        around = list(range(period))
-        tokens = before + around * (60 // period)
-        start, found = find_loop(tokens, 40)
-        assert (start, found) == (30, period)
-
-    def test_a_period_must_go_round_four_times(self):
-        tokens = list(range(11)) * 10
-        assert find_loop(tokens, 44) == (0, 11)
-        assert find_loop(tokens, 43) is None
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "Chapter 1 " + "." * 90 + " 12",
-            "| " + "--- | " * 20,
-            "_" * 100,
-            "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
-            "ha " * 25,
-            "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii",
-        ],
-    )
-    def test_lines_that_repeat_rightly(self, text):
-        """A line image of 25 tokens (1000 px at 40 px a token) holds all of these."""
-        bounds = Bounds(frozenset(), max_tokens=250, loop_tokens=150)
-        tokens = list(text.encode())
-        assert all(verdict(tokens[:n], bounds, 0.0) is None for n in range(1, len(tokens) + 1))
-
-    def test_tables_that_repeat_rightly(self):
-        """60 equal rows of numbers, and an empty form of 20 x 8 cells, on a page of 2500 image tokens."""
-        bounds = Bounds(frozenset(), max_tokens=16384, loop_tokens=3750)
-        row, cell = list(range(50)), [300, 301, 302, 303]
-        for tokens in (row * 60, (cell * 8 + [304, 305]) * 20):
-            assert all(verdict(tokens[:n], bounds, 0.0) is None for n in range(1, len(tokens) + 1, 7))
-
-    def test_a_loop_is_seen_soon(self):
-        tokens, seen = [1, 2, 3], None
-        while seen is None:
-            tokens.append(tokens[-3])
-            seen = verdict(tokens, self.bounds, 0.0)
-        assert seen == "loop"
-        assert len(tokens) <= 40 + 16
-
-    def test_a_loop_at_the_length_limit_is_a_loop(self):
-        bounds = Bounds(frozenset(), max_tokens=41, loop_tokens=40)
-        assert verdict([5] * 41, bounds, 0.0) == "loop"
-        assert verdict([6, *[5] * 38, 7, 8], bounds, 0.0) == "length"
-
-    def test_near_repetition_is_no_loop(self, rng):
-        tokens = [1, 2, 3, 4] * 40
-        tokens[-7] = 99
-        assert find_loop(tokens, 40) is None
-
-    def test_deadline(self):
-        bounds = Bounds(frozenset(), max_tokens=10, loop_tokens=10, deadline=5.0)
-        assert verdict([1], bounds, 4.9) is None
-        assert verdict([1], bounds, 5.0) == "timeout"
-
-
 class TestRows:
     def taken(self, count, live):
         slots = Slots(count)
@@ -276,47 +208,6 @@ class TestChoose:
         assert choose(logits).probability.isnan().tolist() == [False, True, False]
 
 
-class TestBudget:
-    def budget(self, loaded, **options):
-        cpu = torch.device("cpu")
-        return PageBudget(loaded.config, loaded.image, loaded.profile, EngineOptions(**options), torch.float32, cpu)
-
-    def test_image_tokens_are_those_of_the_processor(self, loaded, rng):
-        from ocria.model.image import preprocess
-
-        budget = self.budget(loaded)
-        for height, width in rng.integers(16, 300, (10, 2)).tolist():
-            _, (_, rows, columns) = preprocess(np.zeros((height, width), np.uint8), loaded.image)
-            assert budget.image_tokens(height, width) == rows * columns // 4
-
-    def test_plan_is_what_gets_allocated(self, loaded):
-        plan = self.budget(loaded, max_batch=3).plan(130)
-        assert (plan.slots, plan.max_len) == (3, 256)
-        state = DecoderState.allocate(loaded.config.text, plan.slots + 1, plan.max_len, torch.float32)
-        tensors = [t for part in (state.keys, state.values, state.delta, state.conv) for t in part if t is not None]
-        assert plan.bytes == sum(t.numel() * t.element_size() for t in tensors)
-
-    @pytest.mark.parametrize("memory", [200_000, 1_000_000, 1_999_999])
-    def test_whatever_is_accepted_can_be_planned(self, loaded, memory):
-        budget = self.budget(loaded, memory_bytes=memory)
-        plan = budget.plan(budget.max_len)
-        assert plan.slots >= 1
-        assert plan.bytes <= memory
-        with pytest.raises(EngineError, match="MiB"):
-            budget.plan(budget.max_len + 1)
-
-    def test_too_little_memory_for_anything(self, loaded):
-        with pytest.raises(InputError, match="too large"):
-            self.budget(loaded, memory_bytes=1).output_tokens(1, 0, None)
-
-    def test_the_checkpoint_bounds_the_length(self, loaded):
-        assert self.budget(loaded).max_len == loaded.config.text.max_position_embeddings
-        assert self.budget(loaded, max_len=77).max_len == 77
-
-    def test_free_memory_is_plausible(self):
-        assert 1 << 20 < free_memory(torch.device("cpu")) < 1 << 50
-
-
 class TestText:
     def drive(self, tokenizer, data, stops, rng):
         answer, pieces = AnswerText(tokenizer, stops), []
@@ -360,11 +251,3 @@ class TestText:
         answer.push(b" sto")
         answer.finish()
         assert answer.take() == " sto"
-
-
-@pytest.mark.parametrize(
-    "name", ["max_batch", "prefill_rows", "encoder_patches", "max_len", "memory_bytes", "admit_group"]
-)
-def test_options_are_checked(name):
-    with pytest.raises(UsageError, match=name):
-        EngineOptions(**{name: 0})
