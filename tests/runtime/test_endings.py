@@ -13,7 +13,7 @@ from ocria.model.network import Qwen35
 from ocria.runtime.engine import Engine
 from ocria.runtime.guard import Bounds
 from ocria.runtime.options import EngineOptions
-from ocria.runtime.request import STATUSES, Emission, Limits, Request
+from ocria.runtime.request import FINISH_REASONS, STATUSES, Emission, Limits, Request
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,7 @@ def run_one(engine, request, **kwargs):
     engine.check_integrity()
     assert engine.idle
     assert result.status in STATUSES
+    assert result.finish_reason in FINISH_REASONS
     return result
 
 
@@ -111,10 +112,18 @@ def test_length_follows_from_the_image(loaded, make_request):
 def test_loop(private):
     engine = Script(private, [[0, 97, 98, 99, 98]]).engine()
     result = run_one(engine, Request("r", [0], limits=Limits(max_tokens=64)))
-    assert (result.status, result.finish_reason) == ("degenerate", "loop")
+    assert (result.status, result.finish_reason) == ("degenerate", "degenerate")
     assert result.text.startswith("abcb")
     assert result.text[: result.loop_start] == "abc"
     assert result.tokens_out < 64
+
+
+def test_a_loop_that_the_length_limit_cuts_is_rolled_back_too(private):
+    """The answer begins well and has no room left for all the repetition that would be seen as such at once."""
+    engine = Script(private, [[0, *b"abcdefghijklmnopqrst", 46, 46]]).engine()
+    result = run_one(engine, Request("r", [0], limits=Limits(max_tokens=40)))
+    assert (result.status, result.finish_reason, result.tokens_out) == ("degenerate", "degenerate", 40)
+    assert result.text[: result.loop_start] == "abcdefghijklmnopqrst."
 
 
 def test_repetition_that_the_image_can_hold_is_no_loop(private, rng):
@@ -143,7 +152,7 @@ def test_non_finite(private, make_request, value):
 
     network.logits = broken
     result = run_one(engine, make_request("r", max_tokens=20))
-    assert (result.status, result.finish_reason) == ("failed", "non-finite")
+    assert (result.status, result.finish_reason) == ("failed", "failed")
     assert result.tokens_out == 3
     assert isinstance(result.error, EngineError)
     assert "3 tokens" in str(result.error)
@@ -291,23 +300,23 @@ def test_too_large_is_refused_at_submit(loaded, make_request, rng):
     # what was not asked for shrinks to the room there is
     assert run_one(engine, make_request("fits", prompt_len=60)).tokens_out <= 4
     refused, fine = engine.run([make_request("long", prompt_len=64), make_request("short", prompt_len=3, max_tokens=2)])
-    assert (refused.status, refused.finish_reason, fine.tokens_out) == ("failed", "refused", 2)
+    assert (refused.status, refused.finish_reason, fine.tokens_out) == ("failed", "failed", 2)
     assert "too large" in str(refused.error)
 
 
 def test_memory_bounds_the_slots(loaded, make_request):
-    from ocria.model.state import DecoderState
-
-    each = DecoderState.bytes_per_slot(loaded.config.text, 128, torch.float32)
-    engine = Engine(loaded, EngineOptions(max_batch=32, memory_bytes=4 * each + 5))
+    probe = Engine(loaded, EngineOptions(max_batch=1)).budget.plan(128)
+    each, logits = probe.bytes // 2, 272 * 12
+    fixed = probe.total - probe.bytes
+    engine = Engine(loaded, EngineOptions(max_batch=32, memory_bytes=fixed + 4 * each + 2 * logits + 5))
     requests = [make_request(i, max_tokens=6) for i in range(7)]
-    assert [r.tokens for r in engine.run(requests)] == [r.tokens for r in Engine(loaded).run(requests)]
-    assert engine._plan.slots == 3
-    assert engine._plan.bytes <= 4 * each
-    held = [t for part in vars(engine._state).values() if isinstance(part, list) for t in part if t is not None]
-    assert sum(tensor.numel() * tensor.element_size() for tensor in held) == engine._plan.bytes
+    ticks = []
+    results = engine.run(requests, lambda event: ticks.append(engine.tick()))
+    assert [r.tokens for r in results] == [r.tokens for r in Engine(loaded).run(requests)]
+    assert max(tick.running for tick in ticks) == 3
+    assert ticks[-1].state_bytes == 4 * each
     with pytest.raises(InputError, match="too large"):
-        Engine(loaded, EngineOptions(memory_bytes=2 * each)).submit(make_request("r", prompt_len=140))
+        Engine(loaded, EngineOptions(memory_bytes=fixed + each)).submit(make_request("r", prompt_len=140))
 
 
 @pytest.mark.parametrize(
@@ -328,7 +337,7 @@ def test_what_cannot_run_is_refused(loaded, prompt, images):
     with pytest.raises(InputError):
         engine.submit(Request("r", prompt, images))
     assert engine.idle
-    assert engine.run([Request("r", prompt, images)])[0].finish_reason == "refused"
+    assert engine.run([Request("r", prompt, images)])[0].finish_reason == "failed"
 
 
 def test_an_unreadable_image_fails_alone(loaded, make_request):
@@ -336,7 +345,7 @@ def test_an_unreadable_image_fails_alone(loaded, make_request):
     bad = Request("bad", [259, 261, 260], [np.zeros((16, 32), np.float32)])
     engine = Engine(loaded)
     results = engine.run([bad, good])
-    assert (results[0].status, results[0].finish_reason) == ("failed", "refused")
+    assert (results[0].status, results[0].finish_reason) == ("failed", "failed")
     assert "float32" in str(results[0].error)
     assert results[1].tokens == Engine(loaded).run([good])[0].tokens
     engine.check_integrity()
@@ -372,7 +381,9 @@ def test_events_and_metrics(loaded, make_request):
     assert max(tick.running for tick in ticks) <= 2
     metrics = engine.metrics
     chosen = sum(r.tokens_out + (r.finish_reason == "stop") for r in results)
-    assert metrics.decode_tokens == chosen - 4  # the first of each comes from prefill
-    assert metrics.prefill_tokens == 20
+    assert metrics.emitted == chosen <= metrics.committed
+    assert (metrics.drafted, metrics.accepted) == (0, 0)
     assert metrics.finished == 4
     assert ticks[-1].decode_tokens_per_s > 0
+    assert ticks[-1].state_bytes > 0
+    assert ticks[-1].accept_length is None
