@@ -106,26 +106,25 @@ def _attend(
     first_slot: int | None,
     full: bool,
 ) -> torch.Tensor:
-    rows, heads, head_dim = qg.shape[1], qg.shape[2], k.shape[3]
+    (batch, rows, heads, _), (kv_heads, head_dim) = qg.shape, k.shape[2:]
     steps = torch.arange(rows, device=qg.device)
     kv_rows = length[:, None] + steps
-    q, gate = qg.split(head_dim, dim=-1)
 
     # All heads of q and k go through one norm and one rotation.
-    qk = torch.cat([q, k], dim=2).float()
-    scale = torch.cat([q_scale.expand(heads, -1), k_scale.expand(k.shape[2], -1)])
-    qk = _turn_in_place(qk / rms(qk, eps) * scale, cos, sin).to(keys.dtype)
-    q, k = qk.split([heads, k.shape[2]], dim=2)
+    qk = torch.cat([qg[..., :head_dim], k], dim=2).float()
+    qk = (qk / rms(qk, eps)).mul_(torch.stack([q_scale] * heads + [k_scale] * kv_heads))
+    q, k = _turn_in_place(qk, cos, sin).to(keys.dtype).split([heads, kv_heads], dim=2)
 
-    target = slots[:, None] * keys.shape[1] + kv_rows
+    target = torch.add(kv_rows, slots[:, None], alpha=keys.shape[1])
     if not full:
         # Padding writes what row 0 of the dummy slot holds already.
         valid = steps < count[:, None]
         target = torch.where(valid, target, 0)
-        kept = valid[:, :, None, None]
-        k, v = torch.where(kept, k, keys[0, 0]), torch.where(kept, v, values[0, 0])
+        valid = valid[:, :, None, None]
+        k, v = torch.where(valid, k, keys[0, 0]), torch.where(valid, v, values[0, 0])
+    width = kv_heads * head_dim
     for cache, new in ((keys, k), (values, v)):
-        cache.view(-1, *cache.shape[2:]).index_copy_(0, target.flatten(), new.flatten(0, 1).to(cache.dtype))
+        cache.view(-1, width).index_copy_(0, target.flatten(), new.reshape(-1, width))
 
     seen = torch.arange(kv_len, device=qg.device) <= kv_rows[:, None, :, None]
     o = F.scaled_dot_product_attention(
@@ -133,19 +132,17 @@ def _attend(
         _take(keys, slots, kv_len, first_slot).transpose(1, 2),
         _take(values, slots, kv_len, first_slot).transpose(1, 2),
         attn_mask=seen,
-        enable_gqa=heads != k.shape[2],
+        enable_gqa=heads != kv_heads,
     )
-    o = (o.transpose(1, 2).float() * gate.float().sigmoid()).to(qg.dtype)
-    if not full:
-        o = torch.where(kept, o, 0)
-    return o.flatten(2)
+    o = (o.transpose(1, 2).float() * qg[..., head_dim:].float().sigmoid()).to(qg.dtype)
+    return (o if full else torch.where(valid, o, 0)).view(batch, rows, -1)
 
 
 def _turn_in_place(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotate the first R dims of fp32 x `[B, T, heads, D]`."""
     half = cos.shape[-1] // 2
     first, second = x[..., :half], x[..., half : 2 * half]
-    cos, sin = cos[:, :, None, :half], sin[:, :, None, :half]  # both halves are equal
+    cos, sin = cos[..., None, :half], sin[..., None, :half]  # both halves are equal
     turned = first * sin
     first.mul_(cos).addcmul_(second, sin, value=-1)
     second.mul_(cos).add_(turned)
