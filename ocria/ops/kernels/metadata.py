@@ -73,7 +73,7 @@ def launch(slots, pending, given, drafted, length, folded, rope_delta, done, cos
 def aot_variants() -> list[AotVariant]:
     """Plain decoding and verification of the 4B model, with and without a ring."""
     s = SHAPES_4B
-    signature = {name: "*i64" for name in metadata_kernel.arg_names[:18]}
+    signature = dict.fromkeys(metadata_kernel.arg_names[:18], "*i64")
     signature |= dict.fromkeys(("done", "out_flush"), "*i1")
     signature |= dict.fromkeys(("cos", "sin", "out_cos", "out_sin"), "*fp32")
     signature |= {"table_rows": "i32", "max_len": "i32"}
