@@ -1,0 +1,280 @@
+"""What `bench/ops.py` measures: for every op of the engine its arguments in a step, its definition and its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocria.model.config import TextConfig
+from ocria.ops.register import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A step of `batch` requests of a model: `rows` new rows each; `seen` rows in the KV cache before them; `prompt`
+    rows of a prefill; `history` rows in a replay ring of `ring`."""
+
+    config: TextConfig
+    batch: int
+    rows: int
+    seen: int
+    prompt: int
+    ring: int
+    history: int
+    dtype: torch.dtype
+    generator: torch.Generator
+
+    def normal(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        return torch.randn(shape, generator=self.generator).to(dtype or self.dtype)
+
+    def uniform(self, *shape: int) -> torch.Tensor:
+        """fp32 in 0 to 1."""
+        return torch.rand(shape, generator=self.generator)
+
+    def unit(self, *shape: int) -> torch.Tensor:
+        """Vectors of length one."""
+        return torch.nn.functional.normalize(torch.randn(shape, generator=self.generator), dim=-1).to(self.dtype)
+
+    def slots(self) -> torch.Tensor:
+        """int64 `[B]`: all slots but the dummy, in some order."""
+        return 1 + torch.randperm(self.batch, generator=self.generator)
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """What others wrote for much the same work. call: takes the op's arguments; note: what it does more or less."""
+
+    name: str
+    note: str
+    call: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One call. arguments: CPU tensors and numbers; definition: called with these, gives the outputs and writes in
+    place what the op does. state_bytes: of the arguments named in `state`, of which an op touches a part only, those
+    that have to be moved; all other arguments are read once, outputs written once. torch_on_cuda: the torch form makes
+    no tensor elsewhere and reads none on the host."""
+
+    name: str
+    op: Op
+    arguments: tuple[Any, ...]
+    definition: Callable[..., Any]
+    state: tuple[int, ...] = ()
+    state_bytes: float = 0.0
+    torch_on_cuda: bool = True
+    rivals: tuple[Rival, ...] = ()
+
+
+def replay_cases(w: Workload) -> Iterator[Case]:
+    from ocria.ops.replay import replay
+    from ocria.ops.replay_reference import replay_reference
+
+    c = w.config
+    hk, hv, dk, dv = (
+        c.linear_num_key_heads, c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim,
+    )  # fmt: skip
+
+    def window(rows: int) -> tuple[torch.Tensor, ...]:
+        q, k = w.unit(w.batch, rows, hk, dk) * dk**-0.5, w.unit(w.batch, rows, hk, dk)
+        gates = (-0.1 * w.uniform(w.batch, rows, hv), w.uniform(w.batch, rows, hv))
+        return q, k, w.normal(w.batch, rows, hv, dv), *gates
+
+    slots, zero = w.slots(), torch.zeros(w.batch, dtype=torch.int64)
+    checkpoint = 0.1 * w.normal(w.batch + 1, hv, dk, dv, dtype=torch.float32)
+    rings = [
+        torch.zeros(w.batch + 1, w.ring, heads, size, dtype=w.dtype) for heads, size in ((hk, dk), (hv, dv), (hv, dv))
+    ]
+    rings.append(torch.zeros(w.batch + 1, w.ring, 2, hv))
+    # The history enters the ring as it does in the engine, so that deltas and raw rows belong together.
+    if w.history:
+        never = zero.bool()
+        replay_reference(*window(w.history), checkpoint, *rings, slots, zero, zero, zero + w.history, never)
+    row = [ring[0, 0].nbytes for ring in rings]
+    for flush in (False, True):
+        cursors = (slots, zero + w.history, zero, zero + w.rows, torch.full((w.batch,), flush))
+        read = (row[0] + row[1] + row[3]) if flush else (row[0] + row[2] + row[3] // 2)
+        moved = checkpoint[0].nbytes * (1 + flush) + w.history * read + w.rows * sum(row)
+        arguments = (*window(w.rows), checkpoint, *rings, *cursors)
+        rivals = _fla_recurrent() if w.rows == 1 and not flush else ()
+        yield Case(
+            f"replay T={w.rows} P={w.history}{' fold' if flush else ''}", replay, arguments, replay_reference,
+            (5, 6, 7, 8, 9), w.batch * moved, torch_on_cuda=False, rivals=rivals,
+        )  # fmt: skip
+
+
+def _fla_recurrent() -> tuple[Rival, ...]:
+    """flash-linear-attention's kernel of one decode step, where it is installed and there is a GPU."""
+    if not torch.cuda.is_available():
+        return ()
+    try:
+        from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule
+    except ImportError:
+        return ()
+
+    def step(q, k, v, g, beta, checkpoint, *rest):
+        return fused_recurrent_gated_delta_rule(
+            q, k, v, g, beta=beta, scale=1.0, initial_state=checkpoint[1:], output_final_state=True
+        )
+
+    return (Rival("fla", "flash-linear-attention's fused_recurrent: no slots, no ring, writes a new state", step),)
+
+
+def chunk_cases(w: Workload) -> Iterator[Case]:
+    from ocria.ops.chunk import chunk, chunk_reference
+
+    c = w.config
+    hk, hv, dk, dv = (
+        c.linear_num_key_heads, c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim,
+    )  # fmt: skip
+
+    total = w.batch * w.prompt
+    state = 0.1 * w.normal(w.batch + 1, hv, dk, dv, dtype=torch.float32)
+    first = torch.arange(0, total, w.prompt)
+    arguments = (
+        w.unit(total, hk, dk) * dk**-0.5, w.unit(total, hk, dk), w.normal(total, hv, dv),
+        -0.1 * w.uniform(total, hv), w.uniform(total, hv), state, w.slots(), first, torch.full((w.batch,), w.prompt),
+    )  # fmt: skip
+    yield Case(f"chunk rows={w.prompt}", chunk, arguments, chunk_reference, (5,), 2 * w.batch * state[0].nbytes,
+               torch_on_cuda=False)  # fmt: skip
+
+
+def conv_cases(w: Workload) -> Iterator[Case]:
+    from ocria.ops.conv import gated_conv, gated_conv_reference
+
+    c = w.config
+    heads, width = c.linear_num_value_heads, c.linear_conv_kernel_dim
+    ring = 1 << (width - 1 + w.rows - 1).bit_length()
+    conv_ring = w.normal(w.batch + 1, ring, c.conv_dim)
+    arguments = (
+        w.normal(w.batch, w.rows, c.conv_dim), w.normal(w.batch, w.rows, heads), w.normal(w.batch, w.rows, heads),
+        w.normal(width, c.conv_dim).t(), -w.uniform(heads), w.uniform(heads), conv_ring, w.slots(),
+        torch.full((w.batch,), 100), torch.full((w.batch,), w.rows), c.linear_num_key_heads, c.linear_key_head_dim,
+    )  # fmt: skip
+    moved = w.batch * (width - 1 + w.rows) * conv_ring[0, 0].nbytes
+    yield Case(f"gated_conv T={w.rows}", gated_conv, arguments, gated_conv_reference, (6,), moved)
+
+
+def attend_cases(w: Workload) -> Iterator[Case]:
+    from ocria.ops.attend import attend_op, attend_reference
+
+    c = w.config
+    heads, groups, size = c.num_attention_heads, c.num_key_value_heads, c.head_dim
+    length, most = w.seen, w.seen + w.rows
+    cache = [w.normal(w.batch + 1, most, groups, size) for _ in range(2)]
+    angle = w.uniform(w.batch, w.rows, c.rotary_dim // 2).repeat(1, 1, 2)
+    slots = w.slots()
+    arguments = (
+        w.normal(w.batch, w.rows, heads, 2 * size), *(w.normal(w.batch, w.rows, groups, size) for _ in range(2)),
+        1 + w.uniform(size), 1 + w.uniform(size), 1e-6, angle.cos(), angle.sin(), *cache, slots,
+        torch.full((w.batch,), length), torch.full((w.batch,), w.rows), most, None, False,
+    )  # fmt: skip
+
+    def definition(*values):
+        return attend_reference(*values[:13])
+
+    def sdpa(qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, *rest):
+        q = qg[..., :size].transpose(1, 2)
+        # The slots in their own order: a view, no gather.
+        seen = (x[1:, :most].transpose(1, 2) for x in (keys, values))
+        return torch.nn.functional.scaled_dot_product_attention(q, *seen, enable_gqa=heads != groups)
+
+    moved = 2 * w.batch * most * cache[0][0, 0].nbytes
+    yield Case(
+        f"attend T={w.rows} keys={most}", attend_op, arguments, definition, (8, 9), moved,
+        rivals=(Rival("torch sdpa", "attention alone: no norms, rotary, KV write, gate, slots or mask", sdpa),),
+    )  # fmt: skip
+
+
+def norm_cases(w: Workload) -> Iterator[Case]:
+    from ocria.ops import norm
+
+    c = w.config
+    x, residual = (w.normal(w.batch, w.rows, c.hidden_size) for _ in range(2))
+    scale, eps = 1 + w.uniform(c.hidden_size), c.rms_norm_eps
+
+    def added(x, residual, scale, eps):
+        total = residual + x
+        return norm.rms_norm_reference(total, scale, eps), total
+
+    def torch_norm(x, scale, eps):
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], scale.to(x.dtype), eps)
+
+    rows = f"rows={w.batch * w.rows}"
+    rivals = (Rival("functional", "torch.nn.functional.rms_norm", torch_norm),)
+    yield Case(f"rms_norm {rows}", norm.rms_norm_op, (x, scale, eps), norm.rms_norm_reference, rivals=rivals)
+    yield Case(f"add_rms_norm {rows}", norm.add_rms_norm_op, (x, residual, scale, eps), added)
+    o, z = (w.normal(w.batch, w.rows, c.linear_num_value_heads, c.linear_value_head_dim) for _ in range(2))
+    weight = w.uniform(c.linear_value_head_dim)
+    yield Case(f"gated_rms_norm {rows}", norm.gated_rms_norm_op, (o, z, weight, eps), norm.gated_rms_norm_reference)
+
+
+def control_cases(w: Workload) -> Iterator[Case]:
+    from ocria.ops.accept import accept, accept_reference
+    from ocria.ops.metadata import metadata
+
+    slots, count = w.slots(), w.batch + 1
+    per_slot = torch.zeros(count, dtype=torch.int64)
+    pending = torch.randint(0, 1000, (count, w.rows), generator=w.generator)
+    table = [w.uniform(w.seen + 64, w.config.rotary_dim) for _ in range(2)]
+    length = per_slot + w.seen
+    state = (
+        pending,
+        per_slot + 1,
+        per_slot + w.rows - 1,
+        length,
+        length - w.history,
+        per_slot,
+        per_slot.bool(),
+        *table,
+    )
+    rotary = 2 * w.batch * w.rows * table[0][0].nbytes
+    yield Case(
+        f"metadata T={w.rows}", metadata, (slots, *state, w.rows, w.ring, w.seen + 64), metadata.torch_form,
+        tuple(range(1, 10)), w.batch * (w.rows * 8 + 5 * 8 + 1) + rotary,
+    )  # fmt: skip
+    # All drafts are right.
+    ids = pending.index_select(0, slots)
+    chosen = torch.cat([ids[:, 1:], torch.full((w.batch, 1), 7)], dim=1)
+    window = (chosen, w.uniform(w.batch, w.rows), ids, slots, torch.full((w.batch,), w.seen))
+    window += (torch.full((w.batch,), w.rows), torch.zeros(w.batch, dtype=torch.bool))
+    state = (pending, per_slot + 1, per_slot + w.rows - 1, length, length - w.history, per_slot + 1000)
+    state += (per_slot.bool(), torch.full((count, 4), -1))
+    yield Case(
+        f"accept T={w.rows}", accept, window + state, accept_reference, tuple(range(7, 15)), w.batch * (11 * 8 + 4 * 8)
+    )
+
+
+def sample_cases(w: Workload) -> Iterator[Case]:
+    from ocria.ops.sample import greedy, sample
+
+    rows = w.batch * w.rows
+    logits = 3 * w.normal(rows, w.config.vocab_size)
+    index = torch.arange(rows)
+    ones = torch.ones(rows)
+    settings = (0.7 * ones, torch.full_like(index, 50), 0.9 * ones, index, index + w.seen)
+
+    def likeliest(logits):
+        token = logits.float().argmax(-1)
+        return token, logits.double().softmax(-1).gather(1, token[:, None])[:, 0].float()
+
+    rivals = (Rival("torch argmax", "no probability, no check for NaN", lambda logits: logits.argmax(-1)),)
+    yield Case(f"greedy rows={rows}", greedy, (logits,), likeliest, rivals=rivals)
+    draw = Rival("multinomial", "torch softmax and multinomial: no filters, noise that depends on the batch",
+                 lambda logits, *_: torch.multinomial(logits.float().softmax(-1), 1))  # fmt: skip
+    yield Case(f"sample rows={rows}", sample, (logits, *settings), sample.torch_form, rivals=(draw,))
+
+
+CASES: dict[str, Callable[[Workload], Iterator[Case]]] = {
+    "metadata": control_cases,
+    "norm": norm_cases,
+    "conv": conv_cases,
+    "replay": replay_cases,
+    "chunk": chunk_cases,
+    "attend": attend_cases,
+    "sample": sample_cases,
+}
+"""By the file of `ocria/ops` that the op is in; `metadata` and `accept` together."""
