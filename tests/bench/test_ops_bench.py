@@ -3,6 +3,7 @@
 import importlib
 import json
 import pkgutil
+from pathlib import Path
 
 import op_cases
 import ops
@@ -32,10 +33,12 @@ def cases(rows: int) -> list[op_cases.Case]:
     return [case for make in op_cases.CASES.values() for case in make(small(rows))]
 
 
-def test_every_op_has_a_case():
+def test_every_op_has_a_case_and_a_line_in_the_documentation():
     modules = [importlib.import_module(f"ocria.ops.{m.name}") for m in pkgutil.iter_modules(ocria.ops.__path__)]
     registered = {value.name for module in modules for value in vars(module).values() if isinstance(value, Op)}
     assert {case.op.name for case in cases(2)} == registered
+    document = (Path(__file__).resolve().parents[2] / "docs" / "kernels.md").read_text(encoding="utf-8")
+    assert {name for name in registered if f"`{name}`" not in document} == set()
 
 
 @pytest.mark.parametrize("rows", [1, 5])
