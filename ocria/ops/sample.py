@@ -19,7 +19,7 @@ def _greedy_torch_form(logits: torch.Tensor) -> Choice:
     logits = logits.float()
     token = logits.argmax(dim=-1)
     # A NaN or +inf makes all of the softmax NaN, -inf shows in the minimum.
-    probability = logits.softmax(dim=-1).gather(-1, token[:, None])[:, 0] + 0.0 * logits.amin(dim=-1)
+    probability = _softmax_of(token, logits) + 0.0 * logits.amin(dim=-1)
     return token.masked_fill_(probability.isnan(), 0), probability
 
 
@@ -39,8 +39,11 @@ def _torch_form(
     keep = y >= kept_from(y, top_k, top_p)[:, None]
     noisy = y + gumbel_noise(seed, position, y.shape[1])
     token = torch.where(sampled, noisy.masked_fill(~keep, -torch.inf), y).argmax(dim=-1).masked_fill(~finite, 0)
-    probability = (x.gather(1, token[:, None])[:, 0] - x.logsumexp(dim=-1)).exp()
-    return token, probability.masked_fill(~finite, torch.nan)
+    return token, _softmax_of(token, x).masked_fill(~finite, torch.nan)
+
+
+def _softmax_of(token: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    return logits.softmax(dim=-1).gather(-1, token[:, None])[:, 0]
 
 
 def kept_from(y: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

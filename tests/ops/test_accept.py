@@ -153,7 +153,7 @@ def test_kernel_on_patterns_drawn_from_all(every_result):
     arguments, _ = every_result
     seed = torch.seed() % 2**32
     print("seed", seed)
-    picked = torch.randperm(len(arguments[3]) - 2, generator=torch.Generator().manual_seed(seed))[:300]
+    picked = torch.randperm(len(arguments[3]) - 2, generator=torch.Generator().manual_seed(seed))[:120]
     rows = torch.cat([picked, torch.tensor([-1, -2])])
     some = [x[rows] if i < 7 else x for i, x in enumerate(arguments)]
     same(run(kernel, some, DEVICE), run(accept_reference, some))

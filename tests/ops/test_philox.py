@@ -1,0 +1,128 @@
+"""Random numbers: published answers, noise against its formula in fp64, and the same bits from kernels."""
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from scipy import stats
+
+from ocria.ops import fixed
+from ocria.ops.kernels import fixed as kernels
+from ocria.ops.philox import gumbel_noise, philox
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+TOP = 2**32
+
+# Known answers of Random123's `philox4x32 10`: counter, key, result.
+KNOWN = [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    ((TOP - 1,) * 4, (TOP - 1,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
+]
+
+
+@triton.jit
+def fixed_kernel(words, distances, out_noise, out_weight, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_noise + i, kernels.gumbel(tl.load(words + i).to(tl.uint32)))
+    tl.store(out_weight + i, kernels.weight(tl.load(distances + i)))
+
+
+@triton.jit
+def noise_kernel(seed, position, out, first, N: tl.constexpr):
+    tl.store(out + tl.arange(0, N), kernels.noise(tl.load(seed), tl.load(position), first, N))
+
+
+def words(count, seed):
+    """Random words with all ends of the two branches among them."""
+    print("seed", seed)
+    edges = [torch.arange(400) + start for start in (0, 2**31 - 200, TOP - 400)]
+    powers = 2 ** torch.arange(32)
+    drawn = torch.randint(0, TOP, (count,), generator=torch.Generator().manual_seed(seed))
+    return torch.cat([*edges, powers, powers - 1, drawn])[:count]
+
+
+def distances(count, seed):
+    g = torch.Generator().manual_seed(seed)
+    near = torch.rand(count // 2, generator=g) * 1e-3
+    far = torch.rand(count - count // 2 - 5, generator=g) * 40
+    return torch.cat([near, far, torch.tensor([0.0, 30.999, 31.0, 100.0, torch.inf])])
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), KNOWN)
+def test_known_answers(counter, key, expected):
+    answer = philox(tuple(map(torch.tensor, key)), tuple(map(torch.tensor, counter)))
+    assert tuple(map(int, answer)) == expected
+
+
+def test_noise_is_the_formula():
+    w = words(300_000, torch.seed() % 2**32)
+    v = (w.numpy().astype(np.float64) + 0.5) / TOP
+    assert 0 < v.min() < v.max() < 1
+    rest = (TOP - 0.5 - w.numpy().astype(np.float64)) / TOP  # 1 - v, of which fp64 loses nothing here
+    exact = -np.log(np.where(v < 0.5, -np.log1p(-v), -np.log(rest)))
+    noise = fixed.gumbel(w)
+    assert noise.isfinite().all()
+    # 1e-7 of the fixed-point polynomials, and half a unit in the last place of an fp32 number.
+    assert (np.abs(noise.numpy() - exact) <= 1e-7 + np.abs(exact) * 2.0**-24).all()
+
+
+def test_weights_are_exponentials():
+    seed = torch.seed() % 2**32
+    print("seed", seed)
+    d = distances(100_000, seed)
+    exact = torch.exp(-d.double())
+    error = (fixed.weight(d).double() / 2**fixed.WEIGHT_BITS - exact).abs()
+    assert (error <= 5e-8 * exact + 2.0**-fixed.WEIGHT_BITS).all()
+    assert fixed.weight(torch.zeros(1)) == 2**fixed.WEIGHT_BITS
+    down = fixed.weight(d.sort().values)
+    assert (down.diff() <= 0).all(), "a farther token must not weigh more"
+
+
+def test_kernels_give_the_same_bits():
+    seed = torch.seed() % 2**32
+    count = 2**14
+    w, d = words(count, seed), distances(count, seed)
+    noise = torch.full((count,), torch.nan, device=DEVICE)
+    weights = torch.full((count,), -1, device=DEVICE)
+    fixed_kernel[(1,)](w.to(DEVICE), d.to(DEVICE), noise, weights, N=count)
+    assert torch.equal(noise.cpu(), fixed.gumbel(w))
+    assert torch.equal(weights.cpu(), fixed.weight(d))
+
+
+@pytest.mark.parametrize("position", [0, 1, 2**32 - 1, 2**32, 2**62 + 12345])
+def test_noise_of_a_block_is_that_of_its_columns(position):
+    g = torch.Generator().manual_seed(torch.seed() % 2**32)
+    seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=g)
+    print("seed", seed)
+    place = torch.tensor([position])
+    out = torch.full((64,), torch.nan, device=DEVICE)
+    noise_kernel[(1,)](seed.to(DEVICE), place.to(DEVICE), out, 128, N=64)
+    assert torch.equal(out.cpu(), gumbel_noise(seed, place, 1001)[0, 128:192])
+
+
+def test_noise_depends_on_seed_position_and_column_alone():
+    seeds, positions = torch.tensor([5, 5, 5 + 2**32, -5, 5]), torch.tensor([1, 2, 1, 1, 1 + 2**32])
+    together = gumbel_noise(seeds, positions, 203)
+    for i in range(5):
+        alone = gumbel_noise(seeds[i : i + 1], positions[i : i + 1], 97)
+        assert torch.equal(together[i, :97], alone[0])
+        for j in range(i):
+            assert not (together[i] == together[j]).any(), "streams share numbers"
+    assert together.unique().numel() == together.numel()
+
+
+def test_noise_has_the_gumbel_distribution():
+    """Kolmogorov-Smirnov over seeds, over positions and over columns; a false alarm once in ten million runs."""
+    seed = torch.seed() % 2**31
+    print("seed", seed)
+    many = torch.arange(50_000) + seed
+    here = torch.full_like(many, seed)
+    one = here[:1]
+    for noise in (gumbel_noise(many, here, 1), gumbel_noise(here, many, 1), gumbel_noise(one, one, 50_000)):
+        assert stats.kstest(noise.flatten().numpy(), stats.gumbel_r.cdf).pvalue > 3e-8
