@@ -19,12 +19,12 @@ def replay_kernel(
     q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates, slots, length, folded, count, flush, o,
     T: tl.constexpr, L: tl.constexpr, HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_P: tl.constexpr, CHUNK: tl.constexpr,
-    EXACT: tl.constexpr, INTERPRETED: tl.constexpr,
+    EXACT: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Program (i, h, b): columns i * BLOCK_V.. of value head h of batch row b; shapes as in `ocria.ops.replay`.
 
     A tile of 2 * BLOCK_T rows x holds the window's k, then its q. BLOCK_T is a power of two, at least T and 8; BLOCK_K
-    at least DK. EXACT: inputs and rings are bf16, whose products are exact on the tensor cores as they are.
+    at least DK. EXACT: inputs and rings are bf16, which tf32 holds; PRECISION: of the products of two of them.
     """
     h, b = tl.program_id(1), tl.program_id(2)
     hk = h // (HV // HK)
@@ -34,6 +34,7 @@ def replay_kernel(
     t = row % BLOCK_T
     is_k = row < BLOCK_T
     n = tl.load(count + b).to(tl.int32)
+    slot, start, end, flushing = tl.load(slots + b), tl.load(folded + b), tl.load(length + b), tl.load(flush + b)
     column = dv < DV
     out = o + ((b * T + t) * HV + h)[:, None] * DV + dv[None, :]
     written = ((row >= BLOCK_T) & (t < T))[:, None] & column[None, :]
@@ -41,14 +42,12 @@ def replay_kernel(
         tl.store(out, tl.zeros([2 * BLOCK_T, BLOCK_V], o.dtype.element_ty), written)
         return
 
-    slot = tl.load(slots + b)
-    end = tl.load(length + b)
-    start = tl.load(folded + b)
     history = (end - start).to(tl.int32)
     ring = slot * L
-    if tl.load(flush + b):
+    if flushing:
         _fold(
-            checkpoint + ((slot * HV + h) * DK + dk)[:, None] * DV + dv[None, :], ring_k + hk * DK + dk, ring_v + h * DV + dv, ring_gates + h, ring, start, history,
+            checkpoint + ((slot * HV + h) * DK + dk)[:, None] * DV + dv[None, :],
+            ring_k + hk * DK + dk, ring_v + h * DV + dv, ring_gates + h, ring, start, history,
             L, HK * DK, HV * DV, HV, DK, DV, dk, dv,
         )  # fmt: skip
         history = 0
@@ -67,8 +66,8 @@ def replay_kernel(
     for c in tl.static_range(0, BLOCK_K, CHUNK):
         x, d = _window_rows(q, k, at_k, is_k, used, c, DK, CHUNK)
         state = tl.load(state_at + d[:, None] * DV, (d < DK)[:, None] & column[None, :], 0.0)
-        hidden = _dot(x, state, hidden, EXACT)
-        gram = _dot_exact(x, tl.trans(x), gram, EXACT)
+        hidden = _dot_state(x, state, hidden, EXACT)
+        gram = tl.dot(x, tl.trans(x), gram, input_precision=PRECISION)
     for first in range(0, history, BLOCK_P):
         j = first + tl.arange(0, BLOCK_P)
         past = j < history
@@ -77,7 +76,8 @@ def replay_kernel(
         for c in tl.static_range(0, BLOCK_K, CHUNK):
             x, d = _window_rows(q, k, at_k, is_k, used, c, DK, CHUNK)
             keys = tl.load(ring_k + (place * HK + hk)[None, :] * DK + d[:, None], (d < DK)[:, None], 0.0)
-            scores = _dot_exact(x, tl.where(past[None, :], keys.to(tl.float32), 0.0), scores, EXACT)
+            keys = tl.where(past[None, :], keys.to(tl.float32), 0.0)
+            scores = tl.dot(x, keys, scores, input_precision=PRECISION)
         u = tl.load(ring_u + (place * HV + h)[:, None] * DV + dv[None, :], column[None, :], 0.0).to(tl.float32)
         u = tl.where(past[:, None], u, 0.0)
         gates = ring_gates + h
@@ -86,7 +86,7 @@ def replay_kernel(
         later = (j + 1 < history) & (j + 1 < first + BLOCK_P)
         g_later = tl.load(gates + (ring + ((start + j + 1) & (L - 1))) * 2 * HV, later, 0.0)
         scores *= tl.exp(tl.cumsum(g_later, 0, reverse=True))[None, :]
-        hidden = _dot(scores, u, hidden * tl.exp(tl.sum(g_past, 0)), False)
+        hidden = tl.dot(scores, u, hidden * tl.exp(tl.sum(g_past, 0)), input_precision="tf32x3")
 
     result = tl.zeros_like(hidden)
     for j in range(n):
@@ -137,32 +137,38 @@ def _fold(
     """
     inside = (dk < DK)[:, None] & (dv < DV)[None, :]
     state = tl.load(state_at, inside, 0.0)
+    k, v, g, beta = _ring_row(keys, values, gates, ring + (start & (L - 1)), ROW_K, ROW_V, HV, DK, DV, dk, dv)
     for j in range(history):
-        place = ring + ((start + j) & (L - 1))
-        k = tl.load(keys + place * ROW_K, dk < DK, 0.0).to(tl.float32)
-        v = tl.load(values + place * ROW_V, dv < DV, 0.0).to(tl.float32)
-        state *= tl.exp(tl.load(gates + place * 2 * HV))
-        delta = (v - tl.sum(state * k[:, None], 0)) * tl.load(gates + place * 2 * HV + HV)
+        # One row ahead, to hide its way from memory; the one after the last is loaded in vain.
+        following = ring + ((start + j + 1) & (L - 1))
+        k_next, v_next, g_next, beta_next = _ring_row(keys, values, gates, following, ROW_K, ROW_V, HV, DK, DV, dk, dv)
+        state *= tl.exp(g)
+        delta = (v - tl.sum(state * k[:, None], 0)) * beta
         state += k[:, None] * delta[None, :]
+        k, v, g, beta = k_next, v_next, g_next, beta_next
     tl.store(state_at, state, inside)
 
 
 @triton.jit
-def _dot_exact(a, b, sum, EXACT: tl.constexpr):
-    """sum + a @ b; EXACT: both hold bf16 values, which tf32 takes as they are."""
-    if EXACT:
-        return tl.dot(a, b, sum, input_precision="tf32")
-    return tl.dot(a, b, sum, input_precision="tf32x3")
+def _ring_row(
+    keys, values, gates, place,
+    ROW_K: tl.constexpr, ROW_V: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, dk, dv,
+):  # fmt: skip
+    k = tl.load(keys + place * ROW_K, dk < DK, 0.0).to(tl.float32)
+    v = tl.load(values + place * ROW_V, dv < DV, 0.0).to(tl.float32)
+    at = gates + place * 2 * HV
+    return k, v, tl.load(at), tl.load(at + HV)
 
 
 @triton.jit
-def _dot(a, b, sum, EXACT: tl.constexpr):
-    """sum + a @ b to about fp32; EXACT: a holds bf16 values, so that only b is split into what tf32 takes and the rest."""
+def _dot_state(x, state, sum, EXACT: tl.constexpr):
+    """sum + x @ state to about fp32. EXACT: tf32 takes x as it is, and the state in two parts, its upper bits and the
+    rest."""
     if EXACT:
-        high = (b.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
-        sum = tl.dot(a, b - high, sum, input_precision="tf32")
-        return tl.dot(a, high, sum, input_precision="tf32")
-    return tl.dot(a, b, sum, input_precision="tf32x3")
+        upper = (state.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+        sum = tl.dot(x, state - upper, sum, input_precision="tf32")
+        return tl.dot(x, upper, sum, input_precision="tf32")
+    return tl.dot(x, state, sum, input_precision="tf32x3")
 
 
 def launch(q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates, slots, length, folded, count, flush):
@@ -178,12 +184,14 @@ def launch(q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates, slo
 
 def _plan(q_shape, v_shape, ring, dtype):
     (batch, rows, key_heads, key_dim), (value_heads, value_dim) = q_shape, v_shape[2:]
-    block_v = min(BLOCK_V, max(16, triton.next_power_of_2(value_dim)))
     block_k = max(16, triton.next_power_of_2(key_dim))
+    block_v = min(BLOCK_V, max(16, triton.next_power_of_2(value_dim)))
+    exact = dtype == torch.bfloat16
     constants = {
         "T": rows, "L": ring, "HK": key_heads, "HV": value_heads, "DK": key_dim, "DV": value_dim,
-        "BLOCK_T": max(8, triton.next_power_of_2(rows)), "BLOCK_K": block_k,
-        "BLOCK_V": block_v, "BLOCK_P": BLOCK_HISTORY, "CHUNK": min(CHUNK, block_k), "EXACT": dtype == torch.bfloat16, "INTERPRETED": INTERPRETED,
+        "BLOCK_T": max(8, triton.next_power_of_2(rows)), "BLOCK_K": block_k, "BLOCK_V": block_v,
+        "BLOCK_P": BLOCK_HISTORY, "CHUNK": min(CHUNK, block_k),
+        "EXACT": exact, "PRECISION": "tf32" if exact else "tf32x3", "INTERPRETED": INTERPRETED,
     }  # fmt: skip
     return (triton.cdiv(value_dim, block_v), value_heads, batch), constants
 
