@@ -133,7 +133,7 @@ def _blocks(width, device):
 
 
 def _build_blocks(width, device):
-    """fp32 `[levels, T, T]`: 1 where level n joins neighbouring blocks of 2^n rows; `[T, T]`: -inf above the diagonal."""
+    """fp32 `[levels, T, T]`: 1 where level n joins blocks of 2^n rows; fp32 `[T, T]`: -inf above the diagonal."""
     row = torch.arange(width, device=device)
     levels = torch.arange((width - 1).bit_length(), device=device)[:, None, None]
     joined = (row[:, None] >> levels + 1 == row >> levels + 1) & ((row[:, None] >> levels) > (row >> levels))
