@@ -2,7 +2,7 @@
 
     python bench/aot.py                     every variant, sm_90 and sm_100; no GPU is needed
     python bench/aot.py --only replay       variants whose module, kernel or name contains "replay"
-    python bench/aot.py --quick             of each kernel only the variant with the largest tiles
+    python bench/aot.py --quick             of each kernel and its flags only the variant with the largest tiles
 
 Exit code 1 when a variant does not compile, spills, or lacks the tensor-core instruction it needs, and when a
 kernel of the package is in no variant. The last line of standard output is one JSON document.
@@ -30,7 +30,7 @@ from types import ModuleType
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", metavar="NAME", help="variants whose module, kernel or name contains this")
-    parser.add_argument("--quick", action="store_true", help="of each kernel only the variant with the largest tiles")
+    parser.add_argument("--quick", action="store_true", help="of each kernel and its flags only the largest tiles")
     parser.add_argument("--capability", type=int, nargs="+", default=[90, 100], metavar="N")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that compile side by side")
     parser.add_argument("--file", type=Path, metavar="FILE", help="kernels of this file, not those of the package")
@@ -56,18 +56,27 @@ def variants(module: ModuleType) -> list:
     return module.aot_variants() if hasattr(module, "aot_variants") else []
 
 
+def callees(function) -> set:
+    """The jitted functions that a jitted function calls by name."""
+    from triton.runtime.jit import JITFunction
+
+    tree = ast.parse(textwrap.dedent(function.src))
+    calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and hasattr(node.func, "id")}
+    space = function.fn.__globals__
+    return {space[name] for name in calls if isinstance(space.get(name), JITFunction)}
+
+
+def multiplies(function) -> bool:
+    """Whether a kernel, or what it calls, has a matrix product."""
+    return "tl.dot" in function.src or any(multiplies(called) for called in callees(function))
+
+
 def launched(modules: list[ModuleType]) -> set:
     """The kernels of the modules: their jitted functions that no other jitted function calls."""
     from triton.runtime.jit import JITFunction
 
     jitted = {value for module in modules for value in vars(module).values() if isinstance(value, JITFunction)}
-    called = set()
-    for function in jitted:
-        tree = ast.parse(textwrap.dedent(function.src))
-        calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and hasattr(node.func, "id")}
-        space = function.fn.__globals__
-        called |= {space[name] for name in calls if isinstance(space.get(name), JITFunction)}
-    return jitted - called
+    return jitted - {called for function in jitted for called in callees(function)}
 
 
 def uncovered(modules: list[ModuleType]) -> list[str]:
@@ -77,16 +86,15 @@ def uncovered(modules: list[ModuleType]) -> list[str]:
 
 
 def largest(found: list) -> list:
-    """Of each kernel the variant with the largest product of integer constants."""
-
-    def size(variant) -> int:
-        return math.prod(v for v in variant.constexprs.values() if type(v) is int and v > 0)
-
+    """Of each kernel, and each setting of its flags, the variant with the largest product of integer constants."""
     best: dict = {}
     for variant in found:
-        if variant.kernel not in best or size(variant) > size(best[variant.kernel]):
-            best[variant.kernel] = variant
-    return list(best.values())
+        flags = tuple((name, value) for name, value in variant.constexprs.items() if isinstance(value, bool))
+        size = math.prod(v for v in variant.constexprs.values() if type(v) is int and v > 0)
+        kind = (variant.kernel, flags)
+        if kind not in best or size > best[kind][0]:
+            best[kind] = (size, variant)
+    return [variant for _, variant in best.values()]
 
 
 def tasks(arguments: argparse.Namespace) -> list[tuple[str, str, int]]:
@@ -127,6 +135,8 @@ def compile_one(task: tuple[str, str, int], file: Path | None = None) -> dict:
         faults.append(f"{report.spill_bytes} bytes of spilled registers")
     if variant.needs_dot and not report.dot_instructions:
         faults.append("no tensor-core instruction")
+    if multiplies(variant.kernel) and not variant.needs_dot:
+        faults.append("a product, but needs_dot is not set")
     return row | asdict(report) | {"faults": faults}
 
 
@@ -168,9 +178,10 @@ def main(argv: list[str] | None = None) -> int:
 
     todo = tasks(arguments)
     missing = uncovered(kernel_modules(arguments.file)) if arguments.only is None else []
+    which = ", of each kernel and its flags the largest" if arguments.quick else ""
     how = (
         f"triton {triton.__version__}, its own ptxas; registers per thread, shared memory and spilled registers per "
-        f"thread in bytes. {len(todo)} compilations{', the largest variant of each kernel' if arguments.quick else ''}."
+        f"thread in bytes. {len(todo)} compilations{which}."
     )
     print(how + "\n")
     rows = compile_all(todo, arguments.jobs, arguments.file)

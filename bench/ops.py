@@ -209,7 +209,7 @@ def data_sheet(device: str) -> tuple[str, float | None]:
     if device == "cpu":
         return platform.processor() or platform.machine(), None
     name = torch.cuda.get_device_name()
-    return name, next((known.bandwidth for known in DEVICES.values() if known.name in name), None)
+    return name, next((known.bandwidth for known in DEVICES.values() if known.name in name.split()), None)
 
 
 def report(case, arguments: argparse.Namespace, limit: float) -> dict:

@@ -43,6 +43,17 @@ def forgotten(x):
 
 
 @triton.jit
+def product(x):
+    return tl.dot(x, x)
+
+
+@triton.jit
+def undeclared(x, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    tl.store(x + i, product(tl.load(x + i)))
+
+
+@triton.jit
 def wrong(x, BLOCK: tl.constexpr):
     tl.store(x + tl.arange(0, BLOCK), no_such_name)
 
@@ -53,6 +64,7 @@ def aot_variants():
         AotVariant("small", live_values, types, {"BLOCK": 128}, num_warps=1),
         AotVariant("spilling", live_values, types, {"BLOCK": 16384}, num_warps=1),
         AotVariant("no dot", live_values, types, {"BLOCK": 64}, num_warps=1, needs_dot=True),
+        AotVariant("product", undeclared, {"x": "*fp32"}, {"BLOCK": 16}),
         AotVariant("broken", wrong, {"x": "*fp32"}, {"BLOCK": 64}),
         AotVariant("argument missing", live_values, {"x": "*fp32", "y": "*fp32"}, {"BLOCK": 64}),
     ]
@@ -83,11 +95,12 @@ def test_faults_are_found(tmp_path):
     assert faults["small"] == []
     assert "spilled registers" in faults["spilling"][0]
     assert faults["no dot"] == ["no tensor-core instruction"]
+    assert faults["product"] == ["a product, but needs_dot is not set"]
     assert "no_such_name" in faults["broken"][0]
     assert "n missing" in faults["argument missing"][0]
     assert document["uncovered"] == ["faulty.forgotten"]
-    assert document["faults"] == 5
-    assert table.count("FAULT") == 5
+    assert document["faults"] == 6
+    assert table.count("FAULT") == 6
 
 
 def test_an_interpreted_kernel_is_refused():
