@@ -43,7 +43,7 @@ def _torch_form(
 
 
 def _softmax_of(token: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    return logits.softmax(dim=-1).gather(-1, token[:, None])[:, 0]
+    return logits.softmax(dim=-1).gather(-1, token[..., None])[..., 0]
 
 
 def kept_from(y: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
@@ -85,7 +85,7 @@ def _launch(
 
 
 def _fake(logits: torch.Tensor, *_: torch.Tensor) -> Choice:
-    rows = logits.shape[0]
+    rows = logits.shape[:-1]
     return logits.new_empty(rows, dtype=torch.int64), logits.new_empty(rows, dtype=torch.float32)
 
 
@@ -102,4 +102,7 @@ any logit of a row is not finite, its probability is NaN and its token 0.
 """
 
 greedy = register("greedy", torch_form=_greedy_torch_form, launch=_greedy_launch, fake=_fake)
-"""`greedy(logits) -> (token, probability)`: what `sample` returns at temperature 0, in fewer passes."""
+"""`greedy(logits) -> (token, probability)`: what `sample` returns at temperature 0, in fewer passes.
+
+logits `[..., V]`, token and probability `[...]`.
+"""

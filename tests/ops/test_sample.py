@@ -219,6 +219,14 @@ def test_greedy_is_sampling_at_temperature_zero(g):
     assert torch.allclose(probability, greedy(logits)[1], rtol=1e-5)
 
 
+@pytest.mark.usefixtures("small_chunks")
+def test_greedy_over_a_window(g):
+    logits = torch.randn(2, 3, 50, generator=g)
+    for token, probability in (greedy(logits), kernel(greedy, logits)):
+        assert torch.equal(token, logits.argmax(-1))
+        assert torch.allclose(probability, logits.softmax(-1).amax(-1), rtol=1e-5)
+
+
 def test_strided_rows_are_refused():
     logits = torch.zeros(4, 6, device=DEVICE).t()
     with pytest.raises(EngineError, match="contiguous"):

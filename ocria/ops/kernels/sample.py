@@ -192,7 +192,8 @@ def _number(image):
 
 def launch_greedy(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Arguments and results as `ocria.ops.sample.greedy` describes them."""
-    return _launch(logits, None)
+    token, probability = _launch(logits.flatten(0, -2), None)
+    return token.view(logits.shape[:-1]), probability.view(logits.shape[:-1])
 
 
 def launch(logits, temperature, top_k, top_p, seed, position) -> tuple[torch.Tensor, torch.Tensor]:
