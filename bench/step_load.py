@@ -118,15 +118,15 @@ def _deltanet(text: TextConfig, step: Step, layers: int) -> list[Load]:
     rows = step.batch * step.rows
     heads, dk, dv = text.linear_num_value_heads, text.linear_key_head_dim, text.linear_value_head_dim
     state = DecoderState.allocate(text, 1, 1, ACTIVATION, "meta", step.ring, step.rows)
-    checkpoint = state.checkpoint[0, 0].nbytes
-    row_conv = state.conv_ring[0, 0, 0].nbytes
+    checkpoint = state.checkpoint[0][0].nbytes
+    row_conv = state.conv_ring[0][0, 0].nbytes
     gates = 2 * heads * 4
     qkv = text.conv_dim * e
     inputs = rows * (qkv + gates)
     turn = cycle(step.ring, step.rows, step.accepted)
     if step.ring:
         row_k, row_v, row_u, row_g = (
-            ring[0, 0, 0].nbytes for ring in (state.ring_k, state.ring_v, state.ring_u, state.ring_gates)
+            ring[0][0, 0].nbytes for ring in (state.ring_k, state.ring_v, state.ring_u, state.ring_gates)
         )
         history = turn.history * (row_k + row_u + row_g / 2) + turn.folded * (row_k + row_v + row_g)
         ring = step.batch * (history + step.rows * (row_k + row_v + row_u + row_g))

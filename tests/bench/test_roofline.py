@@ -63,7 +63,7 @@ def test_a_decode_step_reads_and_writes_the_whole_state():
     text = roofline.config_4b().text
     slot = DecoderState.bytes_per_slot(text, rows, torch.bfloat16)
     kv = DecoderState.bytes_per_slot(text, rows + 1, torch.bfloat16) - slot
-    conv = DecoderState.allocate(text, 1, 0, torch.bfloat16, "meta").conv_ring.nbytes
+    conv = sum(ring.nbytes for ring in DecoderState.allocate(text, 1, 0, torch.bfloat16, "meta").conv_ring)
     one, two = loads(batch=1, kv_len=rows), loads(batch=2, kv_len=rows)
     grown = {name: load.times * (two[name].bytes - load.bytes) for name, load in one.items()}
     qkv, gates = text.conv_dim * 2, 2 * text.linear_num_value_heads * 4
