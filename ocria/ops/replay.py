@@ -146,7 +146,8 @@ _cached_blocks = cache(_build_blocks)
 
 def _append(ring, at, new, valid):
     """Write `new [B, T, ...]` to the rows `at [B, T]` (slot * L + position) of `ring [slots, L, ...]`."""
-    rows, at, new = ring.flatten(2).flatten(0, 1), at.flatten(), new.flatten(2).flatten(0, 1)
+    at, new = at.flatten(), new.flatten(2).flatten(0, 1)
+    rows = ring.view(-1, new.shape[1])
     if valid is not None:
         valid = valid.flatten()
         if torch.compiler.is_compiling():
@@ -177,6 +178,8 @@ def _launch(
     from ocria.ops.kernels.replay import launch
 
     check_ring(ring_k.shape[1], q.shape[1], 2)
+    if not all(tensor.is_contiguous() for tensor in (checkpoint, ring_k, ring_v, ring_u, ring_gates)):
+        raise UsageError("checkpoint and rings have to be contiguous")
     return launch(
         q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates, slots, length, folded, count, flush
     )
@@ -208,6 +211,7 @@ a row flushes. From row `count` on, inputs are ignored, outputs zero and nothing
 the slot may be the dummy slot, and repeat. Otherwise slots are distinct. Needs length - folded + count <= L, or a
 flush and L >= T in the torch form.
 
-Inputs and rings are fp32 or bf16, all of one dtype; the arithmetic is fp32. Raises UsageError when L is no power of
-two or less than T (torch form) or 2 T (kernel, whose blocks read the history while others append).
+Inputs and rings are fp32 or bf16, all of one dtype; the arithmetic is fp32. Checkpoint and rings are contiguous.
+Raises UsageError when L is no power of two or less than T (torch form) or 2 T (kernel, whose blocks read the history
+while others append).
 """

@@ -173,6 +173,7 @@ def _dot_state(x, state, sum, EXACT: tl.constexpr):
 
 def launch(q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates, slots, length, folded, count, flush):
     """Arguments and result as `ocria.ops.replay.replay` describes them."""
+    q, k, v, g, beta = (row.contiguous() for row in (q, k, v, g, beta))
     o = torch.empty_like(v)
     grid, constants = _plan(q.shape, v.shape, ring_k.shape[1], v.dtype)
     wrap(replay_kernel)[grid](
