@@ -26,9 +26,10 @@ from ocria.errors import (
     InputError,
     OcriaError,
     OutputError,
+    TimeoutExceeded,
     UsageError,
 )
-from ocria.progress import Reporter, printable
+from ocria.progress import KINDS, Reporter, make_reporter
 
 if TYPE_CHECKING:
     from ocria.document.result import Document
@@ -52,15 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     parser = build_parser()
     options = parser.parse_args(arguments)
+    reporter = make_reporter(options.progress, quiet=options.quiet, verbose=options.verbose)
     try:
-        return options.run(options)
+        return options.run(options, reporter)
     except OcriaError as error:
-        print(f"ocria: {printable(str(error))}", file=sys.stderr)
+        reporter.error(str(error), error.exit_code)
         return error.exit_code
     except BrokenPipeError:
         return EXIT_OK  # the reader of our output has seen enough
     except KeyboardInterrupt:
-        print("ocria: interrupted", file=sys.stderr)
+        reporter.error("interrupted", EXIT_INTERRUPTED)
         return EXIT_INTERRUPTED
 
 
@@ -72,12 +74,12 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="`ocria COMMAND --help` lists the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"ocria {__version__}")
+    parser.set_defaults(progress="none", quiet=False, verbose=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_parse(commands)
     models = commands.add_parser("models", help="list the kinds of checkpoint that ocria knows")
     models.set_defaults(run=_models)
-    doctor = commands.add_parser("doctor", help="show versions, devices and the embedded model")
-    doctor.set_defaults(run=_doctor)
+    _add_doctor(commands)
     return parser
 
 
@@ -101,7 +103,16 @@ def _add_parse(commands: Any) -> None:
     output.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     output.add_argument("--page-markers", action="store_true", help="mark where each page begins")
     output.add_argument("-q", "--quiet", action="store_true", help="only errors on standard error")
-    output.add_argument("-v", "--verbose", action="store_true", help="routes, timings and warnings of all libraries")
+    output.add_argument(
+        "-v", "--verbose", action="store_true", help="routes, timings, what the engine uses, warnings of all libraries"
+    )
+    output.add_argument(
+        "--progress",
+        choices=KINDS,
+        default="auto",
+        help="on standard error: a live bar, plain lines, one JSON object an event, or none (default: a bar on a "
+        "terminal)",
+    )
 
     reading = parser.add_argument_group("reading")
     reading.add_argument(
@@ -112,12 +123,59 @@ def _add_parse(commands: Any) -> None:
         "model: every page from its pixels; text: never load the model",
     )
     reading.add_argument("--dpi", type=int, help="resolution of rendered PDF pages (default: that of the scan, or 300)")
-    reading.add_argument("--model", metavar="NAME", help="folder or name of a checkpoint (default: the embedded one)")
-    reading.add_argument("--device", help="cpu, cuda or cuda:N (default: cuda if there is one)")
-    reading.add_argument("--dtype", choices=("float32", "bfloat16"), help="default: float32 on the CPU, else bfloat16")
-    reading.add_argument("--batch", type=int, metavar="N", help="most requests that run at the same time")
-    reading.add_argument("--threads", type=int, metavar="N", help="CPU threads of the engine")
+    reading.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="most time of a page in the model; what was read until then is kept (pages read together share it)",
+    )
+    _add_engine(parser)
+    _add_facts(parser)
 
+
+def _add_doctor(commands: Any) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="show versions, devices, and how a model would use the memory",
+        description="Show versions, devices, and how a model would use the memory; its weights are not loaded.",
+    )
+    parser.set_defaults(run=_doctor)
+    _add_engine(parser)
+    _add_facts(parser)
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    engine = parser.add_argument_group("engine")
+    engine.add_argument("--model", metavar="NAME", help="folder or name of a checkpoint (default: the embedded one)")
+    engine.add_argument("--device", help="cpu, cuda or cuda:N (default: cuda if there is one)")
+    engine.add_argument("--dtype", choices=("float32", "bfloat16"), help="default: float32 on the CPU, else bfloat16")
+    engine.add_argument("--batch", type=int, metavar="N", help="most requests that run at the same time")
+    engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the engine")
+    engine.add_argument(
+        "--memory", metavar="SIZE", help="what model and state may take, such as 4G (default: what is free, or half)"
+    )
+    engine.add_argument("--compile", action="store_true", help="run steps through torch.compile")
+    engine.add_argument(
+        "--no-graph", dest="graph", action="store_const", const=False, help="no CUDA graphs (default: on CUDA)"
+    )
+    engine.add_argument(
+        "--no-overlap",
+        dest="overlap",
+        action="store_const",
+        const=False,
+        help="read the tokens of a step before the next one is launched (default: after it, on CUDA)",
+    )
+    engine.add_argument(
+        "--ring",
+        type=int,
+        metavar="N",
+        help="recent rows replayed over the state: a power of two up to 128, or 0 to write it in every step "
+        "(default: 16 on CUDA, else 0)",
+    )
+    engine.add_argument("--draft", choices=("none",), default="none", help="what proposes tokens (default: none)")
+
+
+def _add_facts(parser: argparse.ArgumentParser) -> None:
     facts = parser.add_argument_group("facts about a checkpoint whose profile does not state them")
     facts.add_argument("--prompt", help="what the model is asked")
     facts.add_argument("--unit", choices=("page", "line"), help="what one request reads")
@@ -127,7 +185,7 @@ def _add_parse(commands: Any) -> None:
     facts.add_argument("--max-pixels", type=int, metavar="N", help="largest image the model is given")
 
 
-def _parse(options: argparse.Namespace) -> int:
+def _parse(options: argparse.Namespace, reporter: Reporter) -> int:
     from ocria.document.api import stream
     from ocria.document.options import OPTION_NAMES
     from ocria.document.ranges import parse_ranges
@@ -135,6 +193,8 @@ def _parse(options: argparse.Namespace) -> int:
 
     if not sys.warnoptions and (options.quiet or not options.verbose):
         warnings.simplefilter("ignore")  # those of libraries: what concerns the user comes as a Note
+    if options.quiet and options.progress in ("bar", "plain", "json"):
+        raise UsageError(f"give either --quiet or --progress {options.progress}")
     if options.pages is not None:
         parse_ranges(options.pages)
     kind = options.format or _format_of(options.output)
@@ -143,8 +203,8 @@ def _parse(options: argparse.Namespace) -> int:
     chosen["password"] = _password(options)
     source = _standard_input() if options.file == "-" else options.file
     document = None
-    cancel = _cancel_on_interrupt(quiet=options.quiet)
-    with Reporter(quiet=options.quiet, verbose=options.verbose) as reporter:
+    cancel = _cancel_on_interrupt(reporter.stopping())
+    with reporter:
         for event in stream(source, cancel=cancel, **chosen):
             reporter.show(event)
             if isinstance(event, DocumentDone):
@@ -154,7 +214,9 @@ def _parse(options: argparse.Namespace) -> int:
 
 
 def exit_code(document: Document) -> int:
-    """The exit code that tells how a document went."""
+    """The exit code that tells how a document went. When time ran out on every page, that is what it tells."""
+    if document.pages and all(page.status == "timeout" for page in document.pages):
+        return EXIT_INTERRUPTED if document.interrupted else TimeoutExceeded.exit_code
     return _EXIT_OF_STATUS[document.status]
 
 
@@ -226,34 +288,37 @@ def _password(options: argparse.Namespace) -> str | None:
     return lines[0] if lines else ""
 
 
-def _cancel_on_interrupt(quiet: bool) -> threading.Event:
-    """A flag that the first Ctrl-C sets, so that finished pages are kept; the second one stops at once."""
+def _cancel_on_interrupt(said: bytes | None) -> threading.Event:
+    """A flag that the first Ctrl-C sets, so that finished pages are kept; the second one stops at once. `said`: what
+    is written to standard error then."""
     cancel = threading.Event()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if cancel.is_set():
             raise KeyboardInterrupt
         cancel.set()
-        if not quiet:
-            # Written past the buffers: a handler may run in the middle of another write.
-            os.write(2, b"\nocria: stopping, finished pages are kept; Ctrl-C again stops at once\n")
+        if said is not None:
+            os.write(2, said)
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
     return cancel
 
 
-def _models(options: argparse.Namespace) -> int:
+def _models(options: argparse.Namespace, reporter: Reporter) -> int:
     from ocria.doctor import models_report
 
     _to_standard_output(models_report() + "\n")
     return EXIT_OK
 
 
-def _doctor(options: argparse.Namespace) -> int:
-    from ocria.doctor import doctor_report
+def _doctor(options: argparse.Namespace, reporter: Reporter) -> int:
+    from ocria.doctor import doctor_report, memory_report
+    from ocria.document.options import OPTION_NAMES, ParseOptions
 
+    chosen = ParseOptions(**{name: getattr(options, name) for name in OPTION_NAMES if hasattr(options, name)})
     _to_standard_output(doctor_report() + "\n")
+    _to_standard_output(memory_report(chosen) + "\n")
     return EXIT_OK
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from typing import TYPE_CHECKING
 
 from ocria import __version__
+
+if TYPE_CHECKING:
+    from ocria.document.options import ParseOptions
 
 _PACKAGES = ("torch", "triton", "safetensors", "tokenizers", "pymupdf", "pymupdf4llm", "pillow", "numpy")
 
@@ -31,6 +35,22 @@ def doctor_report() -> str:
         lines.append("CUDA: not available")
     lines.append(f"embedded model: {NANO if (NANO / 'config.json').is_file() else 'missing'}")
     return "\n".join(lines)
+
+
+def memory_report(options: ParseOptions) -> str:
+    """How a model would use the memory, part by part. Raises EngineError with the same numbers if it does not fit."""
+    from ocria.document.reader import placement, plan_memory
+
+    placed = placement(options)
+    plan = plan_memory(options, placed)
+    rows = {**plan.parts(), "together": plan.total, "limit": plan.limit}
+    return "\n".join(
+        [
+            f"engine for {placed.model}: {placed}",
+            f"memory for {plan.slots} requests at a time, of up to {plan.max_len} rows each:",
+            *(f"  {name:<12}{amount / 2**20:>12,.1f} MiB" for name, amount in rows.items()),
+        ]
+    )
 
 
 def models_report() -> str:

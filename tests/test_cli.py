@@ -10,7 +10,7 @@ import time
 
 import pymupdf
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 import ocria
 
@@ -56,7 +56,10 @@ def test_standard_input(document):
 def test_version_and_help():
     assert run("--version").stdout.decode().strip() == f"ocria {ocria.__version__}"
     text = run("parse", "--help").stdout.decode()
-    for option in ("--output", "--format", "--pages", "--mode", "--model", "--password-file", "--page-markers", "-q"):
+    for option in (
+        "--output", "--format", "--pages", "--mode", "--model", "--password-file", "--page-markers", "-q",
+        "--progress", "--timeout", "--memory", "--compile", "--no-graph", "--no-overlap", "--ring", "--draft",
+    ):  # fmt: skip
         assert option in text
     assert "exit codes" in text
 
@@ -257,10 +260,94 @@ def test_libraries_keep_quiet_and_errors_do_not(tmp_path):
         assert line.startswith(f"ocria: error: page {number}: image {number} is corrupt".encode())
 
 
+@pytest.fixture
+def line_image(tmp_path):
+    """A page of one printed line, which goes to the model."""
+    image = Image.new("L", (900, 300), 255)
+    ImageDraw.Draw(image).text((80, 120), "one short line of print", fill=0, font=ImageFont.load_default(40))
+    image.save(tmp_path / "line.png", dpi=(200, 200))
+    return tmp_path / "line.png"
+
+
+def test_progress_as_json(document, line_image):
+    """Every line of standard error is one object, and the output is what it is without."""
+    result = run("parse", line_image, "--progress", "json", "--mode", "model")
+    assert result.returncode == 0
+    events = [json.loads(line) for line in result.stderr.splitlines()]
+    kinds = [event["type"] for event in events]
+    assert (kinds[0], kinds[-1]) == ("document_started", "document_done")
+    for kind in ("page_started", "page_routed", "lines_found", "engine_tick", "page_done"):
+        assert kind in kinds
+    assert any(event["type"] == "note" and "graph off" in event["message"] for event in events)
+    assert result.stdout == run("parse", line_image, "--mode", "model", "-q").stdout
+    failed = run("parse", line_image.with_name("none.pdf"), "--progress", "json")
+    assert failed.returncode == 4
+    (error,) = [json.loads(line) for line in failed.stderr.splitlines()]
+    assert (error["type"], error["exit_code"]) == ("error", 4)
+
+
+def test_plain_progress_and_none(document):
+    plain = run("parse", document, "--progress", "plain").stderr.decode().splitlines()
+    assert plain[0] == f"ocria: {document}: 3 pages"
+    assert [line.split(" in ")[0] for line in plain[1:4]] == [f"ocria: page {n}: ok" for n in (1, 2, 3)]
+    assert run("parse", document, "--progress", "none").stderr == b""
+    bar = run("parse", document, "--progress", "bar")
+    assert b"3/3" in bar.stderr
+    assert bar.stdout == run("parse", document).stdout
+    clash = run("parse", document, "--progress", "json", "-q")
+    assert clash.returncode == 2
+
+
+def test_an_interrupt_in_json(tmp_path):
+    path = made(tmp_path / "long.pdf", pages=2000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ocria", "parse", path, "-o", tmp_path / "a.md", "--progress", "json"],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for line in process.stderr:
+        if json.loads(line)["type"] == "page_done":
+            process.send_signal(signal.SIGINT)
+            break
+    rest = [json.loads(line) for line in process.stderr]
+    assert process.wait(timeout=120) == 130
+    assert any("finished pages are kept" in event.get("message", "") for event in rest)
+    assert rest[-1]["status"] == "interrupted"
+
+
+def test_time_runs_out(line_image):
+    result = run("parse", line_image, "--mode", "model", "--timeout", "0.000001", "-f", "json")
+    assert result.returncode == 8
+    assert [page["status"] for page in json.loads(result.stdout)["pages"]] == ["timeout"]
+    assert b"not read within 1e-06 s" in result.stderr
+    assert run("parse", line_image, "--timeout", "-1").returncode == 2
+
+
+def test_too_little_memory_is_told_part_by_part(line_image):
+    result = run("parse", line_image, "--mode", "model", "--memory", "20M")
+    assert result.returncode == 7
+    for word in (b"weights", b"vision", b"of 20.0 MiB", b"--memory", b"--batch", b"--max-pixels"):
+        assert word in result.stderr
+    assert result.stderr.count(b"\n") == 1
+    assert run("parse", line_image, "--memory", "lots").returncode == 2
+
+
+def test_verbose_names_the_levers(line_image):
+    result = run("parse", line_image, "--mode", "model", "-v", "--batch", "3", "--ring", "16")
+    assert result.returncode == 0
+    (line,) = [line for line in result.stderr.decode().splitlines() if "engine:" in line]
+    for part in ("cpu, float32", "graph off", "overlap off", "compile off", "ring 16", "draft none", "3 requests"):
+        assert part in line
+
+
 def test_models_and_doctor():
     models = run("models")
     assert models.returncode == 0
     assert b"OCRia-1" in models.stdout
-    doctor = run("doctor")
+    doctor = run("doctor", "--batch", "5")
     assert doctor.returncode == 0
-    assert b"torch" in doctor.stdout
+    for word in (b"torch", b"5 requests at a time", b"weights", b"checkpoints", b"together", b"limit"):
+        assert word in doctor.stdout
+    tight = run("doctor", "--memory", "1M")
+    assert tight.returncode == 7
+    assert b"torch" in tight.stdout
+    assert b"not enough memory" in tight.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 
 from ocria.document.layout import lay_out
@@ -17,7 +17,16 @@ from ocria.document.reader import Reader, ReaderLike
 from ocria.document.result import BLANK, FAILED, OK, Document, Page
 from ocria.document.route import Route, choose_route, text_layer_doubt
 from ocria.document.source import Source
-from ocria.events import DocumentDone, DocumentStarted, Event, Note, PageDone, PageRouted, PageStarted
+from ocria.events import (
+    DocumentDone,
+    DocumentStarted,
+    EngineTick,
+    Event,
+    Note,
+    PageDone,
+    PageRouted,
+    PageStarted,
+)
 
 # Pages whose lines go to the engine together: enough to fill its batch, few enough to show up soon.
 _PAGES_AT_ONCE = 4
@@ -33,10 +42,10 @@ class Run:
     options: ParseOptions
     reader: ReaderLike | None
     cancel: Flag
+    begun: float = field(default_factory=time.monotonic)
 
     def events(self) -> Iterator[Event]:
         """Parse all pages. A page that fails keeps its place with the status `failed`."""
-        begun = time.monotonic()
         source = self.source
         numbers = select_pages(self.options.pages, source.page_count)
         document = Document(source.path, source.page_count, source.sha256)
@@ -60,7 +69,7 @@ class Run:
         document.pages.sort(key=lambda page: page.index)
         document.interrupted = len(document.pages) < len(numbers)
         level_headings(document)
-        document.seconds = time.monotonic() - begun
+        document.seconds = time.monotonic() - self.begun
         yield DocumentDone(source.path, document.status, document.seconds, document)
 
     def _begin(self, number: int) -> Iterator[Event | Page | PageJob]:
@@ -111,12 +120,16 @@ class Run:
         """Read the pixels of some pages in one batch."""
         if self.reader is None:
             self.reader = Reader(self.options)
+            yield Note("debug", f"engine: {self.reader.about}", self.source.path)
         document.model = self.reader.model
         for item in read_pages(self.source.path, jobs, self.reader, self.cancel):
             yield from self._take(document, item)
 
     def _take(self, document: Document, item: Event | Page) -> Iterator[Event]:
         """Pass an event on; a finished page joins the document first."""
+        if isinstance(item, EngineTick):
+            yield replace(item, pages_per_s=len(document.pages) / max(1e-9, time.monotonic() - self.begun))
+            return
         if isinstance(item, Event):
             yield item
             return

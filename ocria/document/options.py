@@ -12,7 +12,10 @@ MODES = ("auto", "model", "text")
 UNITS = ("page", "line")
 DIALECTS = ("markdown", "html", "json", "text")
 DTYPES = ("float32", "bfloat16")
+DRAFTS = ("none",)
+RINGS = (0, 2, 4, 8, 16, 32, 64, 128)
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+_SIZE = re.compile(r"(?P<number>\d{1,15}(\.\d{1,9})?)\s*((?P<unit>[kmgt])(i?b)?|b)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,23 @@ class ParseOptions:
     batch: int | None = None
     """Most requests that run at the same time."""
     threads: int | None = None
+    memory: int | str | None = None
+    """What the model and its state may take, in bytes or as `"4G"`, `"512M"` (powers of 1024); None takes what is
+    free, on the CPU half of it."""
+    timeout: float | None = None
+    """Seconds that a page may take once it is with the model; pages that are read together share them. What was read
+    until then is kept and the page has the status `timeout`."""
+    compile: bool = False
+    """Run steps through torch.compile."""
+    graph: bool | None = None
+    """Replay steps as CUDA graphs; None does so on CUDA."""
+    overlap: bool | None = None
+    """Launch a step before the tokens of the one before are read; None does so on CUDA."""
+    ring: int | None = None
+    """Recent rows that are replayed over the state instead of writing it in every step: a power of two up to 128, or
+    0; None chooses."""
+    draft: str = "none"
+    """What proposes tokens for the model to verify; `none` is the only one."""
     prompt: str | None = None
     unit: str | None = None
     max_output_tokens: int | None = None
@@ -54,6 +74,17 @@ class ParseOptions:
                 _one_of(name, getattr(self, name), allowed)
         if self.device is not None and not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device must be cpu, cuda or cuda:N, not {self.device!r}")
+        _one_of("draft", self.draft, DRAFTS)
+        if self.ring is not None and self.ring not in RINGS:
+            raise UsageError(f"ring must be one of {', '.join(map(str, RINGS))}, not {self.ring!r}")
+        for name in ("compile", "graph", "overlap"):
+            value = getattr(self, name)
+            if not isinstance(value, bool) and (value is not None or name == "compile"):
+                raise UsageError(f"{name} must be true or false, not {value!r}")
+        if self.timeout is not None and not (_is_number(self.timeout) and 0 < self.timeout < float("inf")):
+            raise UsageError(f"timeout must be seconds above 0, not {self.timeout!r}")
+        if self.memory is not None:
+            parse_size(self.memory)
         for name, low, high in (
             ("dpi", 36, 1200),
             ("batch", 1, 4096),
@@ -74,8 +105,25 @@ class ParseOptions:
         names = ("prompt", "unit", "max_output_tokens", "min_pixels", "max_pixels", "dialect")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
+    @property
+    def memory_bytes(self) -> int | None:
+        return None if self.memory is None else parse_size(self.memory)
+
+
+def parse_size(text: int | str) -> int:
+    """Bytes from `4G`, `1.5GiB`, `800 MB` or a plain number; units are powers of 1024. Raises UsageError."""
+    match = None if isinstance(text, bool) else _SIZE.fullmatch(str(text).strip().lower())
+    amount = int(float(match["number"]) * 1024 ** "bkmgt".index(match["unit"] or "b")) if match else 0
+    if amount < 1:
+        raise UsageError(f"memory must be a size such as 4G or 512M, not {text!r}")
+    return amount
+
 
 OPTION_NAMES = tuple(field.name for field in fields(ParseOptions))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event as Flag
 
 import numpy as np
@@ -16,6 +16,7 @@ from ocria.document.reader import (
     ReaderLike,
     Reading,
     ReadText,
+    Told,
     drain,
     mean_confidence,
 )
@@ -23,7 +24,7 @@ from ocria.document.result import FAILED, OK, TIMEOUT, TRUNCATED, Block, LineTex
 from ocria.document.source import SourcePage
 from ocria.document.upright import Confidence, upright_lines
 from ocria.errors import EngineError, OcriaError, UsageError
-from ocria.events import Box, Event, LinesFound, Note, TextDelta
+from ocria.events import Box, EngineTick, Event, LinesFound, Note, TextDelta
 
 
 @dataclass(slots=True)
@@ -125,17 +126,24 @@ def to_gray(pixels: np.ndarray) -> np.ndarray:
 def _relay(
     path: str, owners: list[tuple[_Unit, int]], reading: Reading, cancel: Flag
 ) -> Generator[Event, None, list[ReadText] | None]:
-    """Yield the text as it comes; returns the results, or None when cancelled."""
+    """Yield the text as it comes, and what the engine tells; returns the results, or None when cancelled."""
     while True:
         if cancel.is_set():
             reading.close()
             return None
         try:
-            delta = next(reading)
+            item = next(reading)
         except StopIteration as end:
             return end.value
-        unit, place = owners[delta.index]
-        yield TextDelta(path, unit.job.page.index, place, delta.text)
+        if isinstance(item, EngineTick):
+            yield item
+            continue
+        unit, place = owners[item.index]
+        page = unit.job.page.index
+        if isinstance(item, Told):
+            yield replace(item.event, path=path, page=page, unit=place)
+        else:
+            yield TextDelta(path, page, place, item.text)
 
 
 def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,13 @@ from ocria.document.options import ParseOptions
 from ocria.document.result import DEGENERATE, FAILED, OK, TIMEOUT, TRUNCATED, ModelInfo
 from ocria.document.split import split_wide
 from ocria.errors import ModelNotFoundError
+from ocria.events import EngineTick, PrefillDone, RequestSubmitted, TokensAccepted
 
 if TYPE_CHECKING:
+    import torch
+
+    from ocria.runtime.memory import MemoryPlan
+    from ocria.runtime.options import EngineOptions, ResolvedOptions
     from ocria.runtime.request import Result
 
 NANO = Path(__file__).parents[1] / "assets" / "nano"
@@ -49,7 +55,15 @@ class Delta:
     text: str
 
 
-Reading = Generator[Delta, None, list[ReadText]]
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event of the engine that concerns the image with this index."""
+
+    index: int
+    event: RequestSubmitted | PrefillDone | TokensAccepted
+
+
+Reading = Generator[Delta | Told | EngineTick, None, list[ReadText]]
 
 
 class ReaderLike(Protocol):
@@ -60,7 +74,8 @@ class ReaderLike(Protocol):
     model: ModelInfo
 
     def stream(self, images: Sequence[np.ndarray]) -> Reading:
-        """Read the images in one batch; yields the text as it comes, returns the results in order.
+        """Read the images in one batch; yields the text as it comes, and what the engine tells; returns the results
+        in order.
 
         A line reader takes crops, uint8 [h, w]; a page reader takes pages, uint8 [H, W, 3].
         """
@@ -86,24 +101,24 @@ class Reader:
 
         from ocria.model.checkpoint import load_model
         from ocria.runtime.engine import Engine
-        from ocria.runtime.options import EngineOptions
 
         if options.threads is not None:
             torch.set_num_threads(options.threads)
-        device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        dtype = options.dtype or ("float32" if device == "cpu" else "bfloat16")
-        model = NANO if options.model is None else options.model
-        loaded = load_model(model, dtype=getattr(torch, dtype), device=device)
+        placed = placement(options)
+        plan = plan_memory(options, placed)
+        loaded = load_model(placed.model, dtype=placed.dtype, device=placed.device)
         profile = loaded.profile.override(**options.profile_overrides)
         self.unit = profile.require("unit")
         self.model = ModelInfo(profile.name, loaded.source.revision or _weights_version(loaded.source.folder))
         self._prompt = loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
-        sizes = {} if options.batch is None else {"max_batch": options.batch}
-        self._engine = Engine(loaded.with_profile(profile), EngineOptions(**sizes))
+        self._engine = Engine(loaded.with_profile(profile), placed.options)
+        self._timeout_s, self._tick_interval_s = options.timeout, placed.options.tick_interval_s
+        self.about = f"{placed}; {plan}"
+        """Device, dtype, the levers that are on and the memory plan, for people."""
 
     def stream(self, images: Sequence[np.ndarray]) -> Reading:
         """See `ReaderLike.stream`. An image that cannot be used gets a result with the status `failed`."""
-        from ocria.runtime.request import Request
+        from ocria.runtime.request import Limits, Request
 
         owners: list[int] = []
         pieces: list[np.ndarray] = []
@@ -116,16 +131,24 @@ class Reader:
                 continue
             pieces += cut
             owners += [index] * len(cut)
-        requests = [Request(number, self._prompt, [piece]) for number, piece in enumerate(pieces)]
+        limits = Limits(timeout_s=self._timeout_s)
+        requests = [Request(number, self._prompt, [piece], limits) for number, piece in enumerate(pieces)]
         whole = Counter(owners)
         results: dict[int, ReadText] = {}
+        ticked = time.monotonic()
         for emission in self._engine.stream(requests):
             number = int(emission.id)
+            for event in emission.events:
+                yield Told(owners[number], event)
+            if time.monotonic() - ticked >= self._tick_interval_s:
+                ticked = time.monotonic()
+                yield self._engine.tick()
             # The pieces of a split line come in any order: their text is not streamed.
             if emission.text and whole[owners[number]] == 1:
                 yield Delta(owners[number], emission.text)
             if emission.result is not None:
-                results[number] = _read_text(emission.result)
+                results[number] = self._read_text(emission.result)
+        yield self._engine.tick()
         for number, owner in enumerate(owners):
             answers[owner].append(results[number])
         return [_joined(parts) for parts in answers]
@@ -138,6 +161,20 @@ class Reader:
         """Read crops of text lines, uint8 [h, w] each."""
         return self.read(crops)
 
+    def _read_text(self, result: Result) -> ReadText:
+        """An engine's result. Of a loop the text before it and its first round are kept."""
+        error = str(result.error) if result.error else None if result.status == OK else result.finish_reason
+        if result.status == TIMEOUT:
+            error = f"not read within {self._timeout_s:g} s"
+        return ReadText(
+            text=result.text if result.loop_start is None else result.text[: result.loop_start],
+            confidence=result.confidence,
+            status=FAILED if result.status == "cancelled" else result.status,
+            tokens_in=result.tokens_in,
+            tokens_out=result.tokens_out,
+            error=error,
+        )
+
     def _prepare(self, image: np.ndarray) -> list[np.ndarray]:
         """What the model gets of one image: the image itself, or a line as line images."""
         if self.unit == "page":
@@ -149,15 +186,51 @@ class Reader:
         return [line_image(piece) for piece in split_wide(image, max(1, most))]
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the options come to on this machine: which model, where, how."""
+
+    model: str | Path
+    device: torch.device
+    dtype: torch.dtype
+    options: EngineOptions
+    resolved: ResolvedOptions
+
+    def __str__(self) -> str:
+        return f"{self.device}, {str(self.dtype).removeprefix('torch.')}; {self.resolved.levers()}"
+
+
+def placement(options: ParseOptions) -> Placement:
+    """Choose device and dtype. Raises UsageError for a lever that they rule out."""
+    import torch
+
+    from ocria.runtime.options import EngineOptions, resolve
+
+    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    dtype = getattr(torch, options.dtype or ("float32" if device.type == "cpu" else "bfloat16"))
+    sizes = {} if options.batch is None else {"max_batch": options.batch}
+    levers = {name: getattr(options, name) for name in ("compile", "graph", "overlap", "ring", "draft")}
+    chosen = EngineOptions(**sizes, **levers, memory_bytes=options.memory_bytes)
+    model = NANO if options.model is None else options.model
+    return Placement(model, device, dtype, chosen, resolve(chosen, device))
+
+
+def plan_memory(options: ParseOptions, placed: Placement) -> MemoryPlan:
+    """How the model will use the memory; its weights are not read for it. Raises EngineError if it does not fit."""
+    from ocria.runtime.budget import plan_checkpoint
+
+    return plan_checkpoint(placed.model, placed.resolved, placed.dtype, placed.device, options.profile_overrides)
+
+
 def drain(reading: Reading, on_delta: Callable[[Delta], None] | None = None) -> list[ReadText]:
     """Run a reading to its end and return the results."""
     while True:
         try:
-            delta = next(reading)
+            item = next(reading)
         except StopIteration as end:
             return end.value
-        if on_delta is not None:
-            on_delta(delta)
+        if on_delta is not None and isinstance(item, Delta):
+            on_delta(item)
 
 
 def _weights_version(folder: Path) -> str | None:
@@ -194,15 +267,3 @@ def mean_confidence(results: Sequence[ReadText]) -> float | None:
     if not pairs:
         return None
     return round(sum(c * n for c, n in pairs) / sum(n for _, n in pairs), 4)
-
-
-def _read_text(result: Result) -> ReadText:
-    """An engine's result. Of a loop the text before it and its first round are kept."""
-    return ReadText(
-        text=result.text if result.loop_start is None else result.text[: result.loop_start],
-        confidence=result.confidence,
-        status=FAILED if result.status == "cancelled" else result.status,
-        tokens_in=result.tokens_in,
-        tokens_out=result.tokens_out,
-        error=str(result.error) if result.error else None if result.status == OK else result.finish_reason,
-    )

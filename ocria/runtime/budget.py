@@ -9,7 +9,7 @@ import os
 import torch
 
 from ocria.errors import InputError
-from ocria.model.checkpoint import _image_config
+from ocria.model.checkpoint import _check_device, _image_config
 from ocria.model.config import ModelConfig
 from ocria.model.hub import find_model
 from ocria.model.image import ImageConfig
@@ -156,6 +156,7 @@ def plan_checkpoint(
     `overrides`: of its profile. Raises EngineError with the size of every part when it does not fit, and what
     `load_model` raises for a checkpoint that is missing or faulty.
     """
+    _check_device(device)
     source = find_model(model)
     config = ModelConfig.from_file(source.folder / "config.json")
     profile = find_profile(source.folder, source.name).override(**(overrides or {}))

@@ -9,8 +9,9 @@ import numpy as np
 import pymupdf
 from PIL import Image, ImageDraw, ImageFont
 
-from ocria.document.reader import Delta, ReadText
+from ocria.document.reader import Delta, ReadText, Told
 from ocria.document.result import ModelInfo
+from ocria.events import EngineTick, PrefillDone, RequestSubmitted, TokensAccepted
 
 REPOSITORY = Path(__file__).parents[2]
 PARAGRAPH = [
@@ -50,7 +51,8 @@ def scan_pdf(*pages, dpi=150):
 
 @dataclass
 class FakeReader:
-    """Answers with the given texts in order, in two pieces each; keeps what it was given."""
+    """Answers with the given texts in order, in two pieces each, telling what an engine would; keeps what it was
+    given."""
 
     texts: list
     unit: str = "line"
@@ -68,8 +70,12 @@ class FakeReader:
                     results.append(answer)
                     continue
                 half = len(answer) // 2
+                yield Told(index, RequestSubmitted(index, 8))
+                yield Told(index, PrefillDone(index, 8, 0.1))
                 yield Delta(index, answer[:half])
+                yield Told(index, TokensAccepted(index, len(answer), 3, 2))
                 yield Delta(index, answer[half:])
+                yield EngineTick(100.0, 1000.0, 1, len(images) - index - 1)
                 results.append(ReadText(answer, 0.9, "ok", 8, len(answer)))
         except GeneratorExit:
             self.closed = True

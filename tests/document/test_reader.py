@@ -6,8 +6,10 @@ import torch
 from made import draw_lines
 
 from ocria.document.options import ParseOptions
-from ocria.document.reader import Delta, Reader, drain
-from ocria.errors import ModelNotFoundError
+from ocria.document.reader import Delta, Reader, Told, drain, placement
+from ocria.errors import EngineError, ModelNotFoundError
+from ocria.events import EngineTick, PrefillDone, RequestSubmitted, TokensAccepted
+from ocria.runtime.request import Result
 from ocria.train.architecture import model_config
 from ocria.train.export import export
 from ocria.train.learner import Learner
@@ -74,6 +76,59 @@ def test_the_model_is_named(reader):
     assert reader.unit == "line"
     assert reader.model.name == "ocria-nano"
     assert len(reader.model.version) == 12
+
+
+def test_a_reading_tells_what_the_engine_does(reader, crops):
+    items = list(reader.stream(crops))
+    told = [item for item in items if isinstance(item, Told)]
+    for index in range(len(crops)):
+        mine = [item.event for item in told if item.index == index]
+        assert [type(event) for event in mine[:2]] == [RequestSubmitted, PrefillDone]
+        assert all(isinstance(event, TokensAccepted) for event in mine[2:])
+        assert mine[0].tokens_in == mine[1].tokens_in > 0
+    last = items[-1]
+    assert isinstance(last, EngineTick)
+    assert (last.running, last.waiting) == (0, 0)
+    assert last.decode_tokens_per_s > 0
+    assert last.state_bytes > 0
+
+
+def test_time_runs_out(checkpoint, crops):
+    """Half of the lines would never be reached within a nanosecond."""
+    reader = Reader(ParseOptions(model=str(checkpoint), max_output_tokens=9, batch=2, timeout=1e-9))
+    for read in reader.read_lines(crops):
+        assert read.status == "timeout"
+        assert read.error == "not read within 1e-09 s"
+        assert (read.text, read.tokens_out) == ("", 0)
+
+
+def test_a_loop_is_cut_to_its_first_round(reader):
+    result = Result("0", "Total 12 12 12 12 12", (1,) * 6, "degenerate", "degenerate", 0.9, 0.8, 8, 6, 1.0, 8)
+    read = reader._read_text(result)
+    assert (read.text, read.status, read.error) == ("Total 12", "degenerate", "degenerate")
+
+
+def test_the_memory_is_planned_before_the_weights_are_read(checkpoint, monkeypatch):
+    from ocria.model import checkpoint as loading
+
+    def read(infos):
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr(loading, "read_tensors", read)
+    with pytest.raises(EngineError, match=r"not enough memory.*weights.*vision.*--memory"):
+        Reader(ParseOptions(model=str(checkpoint), memory="1M"))
+    with pytest.raises(AssertionError, match="weights were read"):
+        Reader(ParseOptions(model=str(checkpoint), memory="1G"))
+
+
+def test_levers_reach_the_engine(checkpoint):
+    options = ParseOptions(model=str(checkpoint), max_output_tokens=4, batch=2, ring=16, memory="1G")
+    reader = Reader(options)
+    resolved = placement(options).resolved
+    assert (resolved.ring, resolved.max_batch, resolved.memory_bytes) == (16, 2, 1 << 30)
+    assert "ring 16" in reader.about
+    assert "2 requests" in reader.about
+    assert "weights" in reader.about
 
 
 def test_a_missing_embedded_model_is_told(monkeypatch, tmp_path):

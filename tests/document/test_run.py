@@ -16,9 +16,11 @@ from PIL import Image
 
 import ocria
 import ocria.events
+from ocria.document.options import ParseOptions
 from ocria.document.reader import ReadText
 from ocria.document.source import STDIN_NAME
 from ocria.errors import EncryptedError, InputError, ModelNotFoundError, UsageError
+from ocria.events import EngineTick, PageDone, PrefillDone, RequestSubmitted, TokensAccepted
 
 LINES = ["The first line of the page is here", "and the second line follows it", "with a third one to end it"]
 SCHEMA = json.loads((Path(ocria.__file__).parent / "document" / "write" / "schema.json").read_text())
@@ -142,6 +144,35 @@ def test_events_tell_the_whole_story(born_digital, scan):
     json.dumps(events)
 
 
+def test_what_the_engine_tells_comes_through_the_same_bus(born_digital, scan):
+    """With the place on the page that it concerns; ticks with the pages a second of this document."""
+    seen = []
+    ocria.parse(mixed_pdf(born_digital, scan), reader=FakeReader(LINES), on_event=seen.append)
+    told = [event for event in seen if isinstance(event, (RequestSubmitted, PrefillDone, TokensAccepted))]
+    assert [(event.path, event.page) for event in told] == [("<bytes>", 3)] * 9
+    assert [event.unit for event in told] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert {(event.drafted, event.accepted) for event in told if isinstance(event, TokensAccepted)} == {(3, 2)}
+    ticks = [event for event in seen if isinstance(event, EngineTick)]
+    assert [tick.waiting for tick in ticks] == [2, 1, 0]
+    assert all(tick.pages_per_s > 0 for tick in ticks), "two pages were done before the scan was read"
+    kinds = [type(event) for event in seen]
+    assert kinds.index(EngineTick) < max(place for place, kind in enumerate(kinds) if kind is PageDone)
+
+
+def test_time_that_runs_out_is_told_apart(scan):
+    from ocria.cli import exit_code
+
+    cut = ReadText("only this", 0.8, "timeout", 8, 2, "not read within 2 s")
+    document = ocria.parse(scan, reader=FakeReader([LINES[0], cut, LINES[2]]))
+    assert document.pages[0].status == "timeout"
+    assert "not read within 2 s" in document.pages[0].error
+    assert "only this" in document.markdown, "what was read is kept"
+    assert exit_code(document) == 8
+    with_others = ocria.parse(mixed_pdf(pymupdf.open(stream=scan).tobytes(), scan), reader=FakeReader([cut]))
+    assert {page.status for page in with_others.pages} == {"timeout", "blank"}
+    assert exit_code(with_others) == 3
+
+
 def test_cancel_keeps_the_pages_that_are_done(born_digital, scan):
     cancel = threading.Event()
     done = []
@@ -261,13 +292,34 @@ def test_wrong_options_are_named(born_digital):
     [
         {"pages": 1}, {"pages": [1.0]}, {"pages": [True]}, {"batch": "4"}, {"batch": True}, {"dtype": "float99"},
         {"dialect": "latex"}, {"unit": "word"}, {"device": "foo"}, {"device": "cpu:0"},
-        {"min_pixels": 9, "max_pixels": 8},
+        {"min_pixels": 9, "max_pixels": 8}, {"memory": "4X"}, {"memory": 0}, {"memory": True}, {"memory": "-1G"},
+        {"memory": "9" * 400}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")},
+        {"timeout": True}, {"timeout": "9"}, {"compile": None}, {"graph": 1}, {"overlap": "no"}, {"ring": 3},
+        {"ring": "16"}, {"draft": "oracle"},
     ],
     ids=str,
 )  # fmt: skip
 def test_values_that_make_no_sense_are_refused(born_digital, options):
     with pytest.raises(UsageError, match=next(iter(options)).replace("pages", "page")):
         ocria.parse(born_digital, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [("4G", 4 << 30), ("512m", 512 << 20), ("1.5 GiB", 3 << 29), ("800 MB", 800 << 20), ("70k", 70 << 10),
+     ("2T", 2 << 40), ("4096", 4096), (123, 123), (" 9 B ", 9)],
+)  # fmt: skip
+def test_sizes_of_memory(text, amount):
+    assert ParseOptions(memory=text).memory_bytes == amount
+
+
+def test_options_agree_with_those_of_the_engine():
+    """The two lists are apart because the engine's loads torch."""
+    from ocria.document import options as ours
+    from ocria.runtime import options as engine
+
+    assert ours.DRAFTS == engine.DRAFTS
+    assert set(ours.RINGS) == {0, *engine.RINGS}
 
 
 def test_an_empty_model_name_is_not_the_embedded_model(scan):
