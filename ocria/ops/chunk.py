@@ -25,30 +25,37 @@ def chunk_reference(q, k, v, g, beta, checkpoint, slots, first, count):
 
 
 def _torch_form(q, k, v, g, beta, checkpoint, slots, first, count):
-    o = torch.zeros_like(v)
+    o = v.new_zeros(v.shape[0] + 1, *v.shape[1:])
     counts = count.tolist()
     # Longest first: the segments that still have rows are then the leading ones.
     order = sorted((i for i, rows in enumerate(counts) if rows), key=lambda i: -counts[i])
     if not order:
-        return o
+        return o[:-1]
     counts = [counts[i] for i in order]
     slots, first, count = slots[order], first[order], count[order]
     state = checkpoint.index_select(0, slots)
     for start in range(0, counts[0], CHUNK):
         active = sum(rows > start for rows in counts)
         width = min(CHUNK, counts[0] - start)
-        t = torch.arange(start, start + width)
-        used = t < count[:active, None]
-        rows = (first[:active, None] + t)[used]
-        inputs = []
-        for x in (q, k, v, g, beta):
-            padded = x.new_zeros(active, width, *x.shape[1:])
-            padded[used] = x[rows]
-            inputs.append(padded)
+        rows = first[:active, None] + torch.arange(start, start + width)
+        inputs = (q, k, v, g, beta)
+        if counts[active - 1] >= start + width:
+            inputs = [x.index_select(0, rows.view(-1)).view(active, width, *x.shape[1:]) for x in inputs]
+        else:
+            unused = rows >= (first + count)[:active, None]
+            # Past the end: for the inputs any row, as its values are dropped; for the output the spare one.
+            rows = rows.masked_fill_(unused, v.shape[0])
+            inputs = [_gather(x, rows, unused) for x in inputs]
         out, state[:active] = delta_chunk(*_by_heads(*inputs), state[:active], CHUNK)
-        o[rows] = out.transpose(1, 2)[used].to(o.dtype)
+        o.index_copy_(0, rows.view(-1), out.transpose(1, 2).flatten(0, 1).to(o.dtype))
     checkpoint.index_copy_(0, slots, state)
-    return o
+    return o[:-1]
+
+
+def _gather(x, rows, unused):
+    """x `[N, ...]` -> `[B, T, ...]`, zero in unused rows."""
+    x = x.index_select(0, rows.view(-1).clamp(max=x.shape[0] - 1)).view(*rows.shape, *x.shape[1:])
+    return x.masked_fill_(unused.view(*unused.shape, *[1] * (x.dim() - 2)), 0)
 
 
 def _by_heads(q, k, v, g, beta):

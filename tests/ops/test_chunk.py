@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ocria.ops.chunk import CHUNK, chunk, chunk_reference
+from ocria.ops.chunk import chunk, chunk_reference
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SLOTS = 9
@@ -99,6 +99,12 @@ def test_segments_out_of_order(form):
     total, (slots, first, count) = packed(5, 70, 0, 66)
     shuffled = torch.randperm(4)
     check(form, draw(total), (slots[shuffled], first[shuffled], count[shuffled]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("counts", [(0, 66), (66, 0)])
+def test_a_segment_without_rows_may_name_a_slot_in_use(form, counts):
+    check(form, draw(66), (torch.tensor([4, 4]), torch.tensor([0, 0]), torch.tensor(counts)))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -206,7 +212,3 @@ def test_kernel_compiles_as_one_graph():
     compiled = torch.compile(lambda *x: chunk.kernel(*x) + 1, fullgraph=True, backend="aot_eager")
     expected = chunk_reference(*(x.clone().cpu() for x in arguments))
     assert torch.allclose(compiled(*arguments).cpu() - 1, expected, **FP32)
-
-
-def test_chunk_is_what_the_lengths_above_straddle():
-    assert CHUNK == 64

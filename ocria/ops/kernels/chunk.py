@@ -14,7 +14,7 @@ N // CHUNK + B chunks; programs beyond the last one leave. Between the launches 
 Precision of the dots: k k^T and q k^T of 16-bit inputs are taken in that type, which loses nothing, as the products
 are exact and summed in fp32. The inverse is taken in three TF32 products (nearly fp32), since its errors reach all
 later rows through the state. The others use TF32, whose 10 bits of mantissa exceed the 7 of the bf16 inputs and
-outputs; for fp32 networks they too use three products.
+outputs; for fp32 networks they too use three products (a few registers spill then: fp32 on a GPU is for checks).
 """
 
 import torch
