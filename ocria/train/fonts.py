@@ -3,6 +3,12 @@
 A family is listed here by the names of its files, so that a draw is the same on every machine which
 has the files, and symbol, mathematical or display fonts cannot slip in. Files are looked for below
 the usual font folders and every folder named in the environment variable OCRIA_FONTS.
+
+Debian, names without `fonts-`: 3270, anonymous-pro, cardo, clear-sans, cmu, courier-prime, croscore,
+crosextra-caladea, crosextra-carlito, dejavu-core, dejavu-extra, ebgaramond, ebgaramond-extra, freefont-ttf,
+gfs-didot, glasstty, go, hack, inconsolata, junicode, lato, liberation2, linuxlibertine, lmodern, noto-mono, ocr-a,
+ocr-b, oldstandard, open-sans, proggy, roboto-unhinted, sil-andika, sil-charis, sil-gentiumplus, spleen, stix,
+terminus, texgyre, unifont, urw-base35, vollkorn.
 """
 
 import json

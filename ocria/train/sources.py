@@ -1,7 +1,7 @@
 """Readers of the text sources: each returns clean paragraphs (or words, or code lines) of one source.
 
 Nothing here is shipped: the sources are packages on the machine that trains. Debian: sword-text-web,
-sword-text-sparv, bible-kjv-text, dict-jargon, dict-devil, dict-gcide, wordnet-base, fortunes, miscfiles,
+sword-text-sparv, bible-kjv, dict-jargon, dict-devil, dict-gcide, wordnet-base, fortunes, miscfiles,
 wamerican, perl-doc, python3-doc, sqlite3-doc, manpages-fr (-de, -es, -pl, -pt-br, ...) and the word lists
 wfrench, wngerman, wspanish, wportuguese, wswedish, wpolish, wnorwegian, wdanish, witalian, hunspell-cs,
 -hu, -ro and -tr. Two go into the cache folder: the novels of r-cran-janeaustenr (`apt-get download
@@ -66,7 +66,7 @@ def spanish_bible(_: Path) -> Iterator[str]:
 
 
 def kjv_bible(_: Path) -> Iterator[str]:
-    """King James Bible through the `bible` command of bible-kjv-text."""
+    """King James Bible through the `bible` command of bible-kjv."""
     done = subprocess.run(["bible", "-l100000", "Ge1:1-Re22:21"], capture_output=True, text=True, check=True)
     verses = [
         re.sub(r"^\s*\d+\s+", "", line) for line in done.stdout.splitlines() if re.match(r"\s*\d+ ", line)
