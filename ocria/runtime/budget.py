@@ -12,7 +12,7 @@ from ocria.errors import InputError
 from ocria.model.checkpoint import _check_device, _image_config
 from ocria.model.config import ModelConfig
 from ocria.model.hub import find_model
-from ocria.model.image import ImageConfig
+from ocria.model.image import MAX_ASPECT_RATIO, ImageConfig
 from ocria.model.profiles import Profile, find_profile
 from ocria.runtime.memory import (
     MemoryPlan,
@@ -68,8 +68,17 @@ class PageBudget:
 
     @property
     def most_image_tokens(self) -> int:
-        """Those of the largest image that the processor makes."""
-        return 0 if self.image is None else max(1, self.image.max_pixels // self.image.factor**2)
+        """Those of the largest image that the processor makes; 0 for a text-only checkpoint.
+
+        It keeps to the limits of the area but for rounding: of a strip it cannot make a side less than one token, and
+        a small image grows to the smallest area with both sides rounded up.
+        """
+        if self.image is None:
+            return 0
+        largest, smallest = (area / self.image.factor**2 for area in (self.image.max_pixels, self.image.min_pixels))
+        strip = math.sqrt(MAX_ASPECT_RATIO * largest)
+        grown = smallest + math.sqrt(smallest) * (math.sqrt(MAX_ASPECT_RATIO) + 1) + 1
+        return int(max(largest, strip, grown, 1))
 
     def output_tokens(self, prompt_tokens: int, image_tokens: int, asked: int | None) -> int:
         """Most output tokens of a request; what was not asked for explicitly shrinks to the room there is.

@@ -56,11 +56,11 @@ class Metrics:
     image processing and vision encoder. finished: requests that ended, however they did.
 
     Args:
-        clock: seconds, for the window.
         traffic: to estimate the bytes that decoding moves; None where that is not known.
+        clock: seconds, for the window.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, traffic: Traffic | None = None):
+    def __init__(self, traffic: Traffic | None = None, clock: Callable[[], float] = time.monotonic):
         self._traffic, self._clock = traffic, clock
         self._decode, self._prefill = _Passes(), _Passes()
         self.drafted = self.accepted = self.requests = self.finished = 0

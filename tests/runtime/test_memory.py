@@ -103,9 +103,10 @@ def test_a_plan_of_the_state_is_what_gets_allocated(loaded, rng, ring):
     plan = budget.plan(int(rng.integers(1, 400)))
     state = DecoderState.allocate(loaded.config.text, plan.slots + 1, plan.max_len, torch.float32, ring=ring)
     assert plan.bytes == sum(tensor.nbytes for tensor in state.tensors())
-    assert plan.kv == state.keys.nbytes + state.values.nbytes
-    assert plan.checkpoints == state.checkpoint.nbytes
-    assert plan.conv == state.conv_ring.nbytes
+    kinds = {name: sum(tensor.nbytes for tensor in tensors) for name, tensors in state.kinds().items()}
+    assert plan.kv == kinds["keys"] + kinds["values"]
+    assert plan.checkpoints == kinds["checkpoint"]
+    assert plan.conv == kinds["conv_ring"]
     assert (plan.rings > 0) == (ring > 0)
     assert plan.total == sum(plan.parts().values()) <= plan.limit
 

@@ -31,7 +31,7 @@ def random_step(rng, drafts):
 
 
 def test_totals_are_the_sums_of_the_steps(rng, clock):
-    metrics = Metrics(clock)
+    metrics = Metrics(clock=clock)
     steps = [random_step(rng, 7) for _ in range(200)]
     for step in steps:
         metrics.step(**step, seconds=0.25)
@@ -45,11 +45,11 @@ def test_totals_are_the_sums_of_the_steps(rng, clock):
 
 
 def test_accept_length_counts_the_token_after_the_drafts(clock):
-    metrics = Metrics(clock)
+    metrics = Metrics(clock=clock)
     assert metrics.accept_length is None
     metrics.step(rows=3, emitted=3, seconds=0.1)
     assert metrics.accept_length is None, "without drafts there is nothing to accept"
-    metrics = Metrics(clock)
+    metrics = Metrics(clock=clock)
     metrics.step(rows=2, drafted=14, accepted=0, emitted=2, seconds=0.1)
     assert metrics.accept_length == 1.0, "all drafts rejected: each request still gets a token"
     metrics.step(rows=2, drafted=14, accepted=14, emitted=16, seconds=0.1)
@@ -57,7 +57,7 @@ def test_accept_length_counts_the_token_after_the_drafts(clock):
 
 
 def test_an_answer_cut_at_its_stop_token_accepted_more_than_it_emitted(clock):
-    metrics = Metrics(clock)
+    metrics = Metrics(clock=clock)
     metrics.step(rows=1, drafted=7, accepted=5, emitted=2, seconds=0.1)
     assert (metrics.accepted, metrics.emitted, metrics.committed) == (5, 2, 6)
 
@@ -73,14 +73,14 @@ def test_an_answer_cut_at_its_stop_token_accepted_more_than_it_emitted(clock):
     ],
 )
 def test_counts_that_cannot_be_are_refused_and_not_counted(clock, counts):
-    metrics = Metrics(clock)
+    metrics = Metrics(clock=clock)
     with pytest.raises(EngineError, match="cannot emit"):
         metrics.step(**counts, seconds=0.1)
     assert (metrics.decode_steps, metrics.emitted, metrics.drafted, metrics.requests) == (0, 0, 0, 0)
 
 
 def test_the_encoder_is_part_of_the_prefill_and_not_counted_beside_it(clock):
-    metrics = Metrics(clock)
+    metrics = Metrics(clock=clock)
     metrics.prefill(rows=300, seconds=2.0, encoder_seconds=1.5)
     metrics.prefill(rows=100, seconds=2.0)
     assert metrics.prefilled == 400
@@ -90,7 +90,7 @@ def test_the_encoder_is_part_of_the_prefill_and_not_counted_beside_it(clock):
 
 
 def test_last_second_and_whole_run(clock):
-    metrics = Metrics(clock)
+    metrics = Metrics(clock=clock)
     for tokens in (10, 10, 10, 40):  # the last one fast, long after the others
         clock.now += 0.2 if tokens == 10 else 100.0
         metrics.step(rows=tokens, emitted=tokens, seconds=0.2)
@@ -103,7 +103,7 @@ def test_last_second_and_whole_run(clock):
 
 
 def test_the_window_forgets(clock):
-    metrics = Metrics(clock)
+    metrics = Metrics(clock=clock)
     for _ in range(10_000):
         clock.now += 0.001
         metrics.step(rows=1, emitted=1, seconds=0.001)
@@ -113,22 +113,22 @@ def test_the_window_forgets(clock):
 
 def test_bytes_moved(clock):
     """Two steps of 3 requests in 10 ms each: 1000 + 3 * 50 + 40 rows * 2 bytes a step."""
-    metrics = Metrics(clock, Traffic(step=1000, request=50, kv_row=2, limit=2e6))
+    metrics = Metrics(Traffic(step=1000, request=50, kv_row=2, limit=2e6), clock)
     assert metrics.tick(0, 0).bytes_per_s is None
     for _ in range(2):
         metrics.step(rows=3, emitted=3, seconds=0.01, kv_rows=40)
     tick = metrics.tick(3, 0)
     assert tick.bytes_per_s == pytest.approx(123_000)
     assert tick.bandwidth_percent == pytest.approx(6.15)
-    unlimited = Metrics(clock, Traffic(1000, 50, 2))
+    unlimited = Metrics(Traffic(1000, 50, 2), clock)
     unlimited.step(rows=1, emitted=1, seconds=0.1)
     assert unlimited.tick(0, 0).bytes_per_s > 0
     assert unlimited.tick(0, 0).bandwidth_percent is None
 
 
 def test_what_is_not_known_is_none(clock):
-    tick = Metrics(clock).tick(4, 9)
+    tick = Metrics(clock=clock).tick(4, 9)
     assert (tick.running, tick.waiting) == (4, 9)
     assert tick.accept_length is tick.state_bytes is tick.device_bytes is tick.bytes_per_s is tick.pages_per_s is None
-    tick = Metrics(clock).tick(0, 0, MemoryPlan(1, 1, kv=7, checkpoints=5, weights=1000), 99)
+    tick = Metrics(clock=clock).tick(0, 0, MemoryPlan(1, 1, kv=7, checkpoints=5, weights=1000), 99)
     assert (tick.state_bytes, tick.device_bytes) == (12, 99)
