@@ -117,6 +117,9 @@ def check(form: str, case: Case, close: dict = CLOSE) -> None:
     assert not o[~case.used()].any()
     written = case.written()
     torch.testing.assert_close(got.keys[written], expected.keys[written], **close)
+    if got.keys.dtype == torch.bfloat16:
+        # Rounded to nearest: by chance hardly a value differs, truncated half of them do.
+        assert (got.keys[written] != expected.keys[written]).sum() <= 1 + 0.02 * got.keys[written].numel()
     assert torch.equal(got.values[written], expected.values[written])
     for name in ("keys", "values"):
         assert torch.equal(bits(getattr(got, name)[~written]), bits(getattr(before, name)[~written])), name

@@ -26,6 +26,13 @@ def random(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return x.to(DEVICE)
 
 
+def assert_same(got: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(got, expected, **CLOSE[got.dtype])
+    if got.dtype == torch.bfloat16:
+        # Rounded once too often, too rarely or not to nearest, a third of all values differ; by chance hardly one.
+        assert (got != expected).sum() <= 1 + 0.02 * got.numel()
+
+
 def call(op, form: str, *arguments):
     return getattr(op, form)(*arguments, EPS)
 
@@ -36,7 +43,7 @@ def call(op, form: str, *arguments):
 def test_rms_norm_matches_definition(form, dtype, shape):
     x, scale = random(*shape, dtype=dtype), 1 + random(shape[-1])
     y = call(norm.rms_norm_op, form, x, scale)
-    torch.testing.assert_close(y, norm.rms_norm_reference(x, scale, EPS), **CLOSE[dtype])
+    assert_same(y, norm.rms_norm_reference(x, scale, EPS))
 
 
 @FORM
@@ -46,7 +53,7 @@ def test_add_rms_norm_matches_definition(form, dtype, shape):
     x, residual, scale = random(*shape, dtype=dtype), 3 * random(*shape, dtype=dtype), 1 + random(shape[-1])
     y, added = call(norm.add_rms_norm_op, form, x, residual, scale)
     assert torch.equal(added, residual + x)
-    torch.testing.assert_close(y, norm.rms_norm_reference(added, scale, EPS), **CLOSE[dtype])
+    assert_same(y, norm.rms_norm_reference(added, scale, EPS))
 
 
 @FORM
@@ -55,13 +62,13 @@ def test_add_rms_norm_matches_definition(form, dtype, shape):
 def test_gated_rms_norm_matches_definition(form, dtype, shape):
     x, gate, weight = random(*shape, dtype=dtype), 4 * random(*shape, dtype=dtype), random(shape[-1])
     y = call(norm.gated_rms_norm_op, form, x, gate, weight)
-    torch.testing.assert_close(y, norm.gated_rms_norm_reference(x, gate, weight, EPS), **CLOSE[dtype])
+    assert_same(y, norm.gated_rms_norm_reference(x, gate, weight, EPS))
 
 
 @FORM
 def test_parts_of_a_wider_tensor(form):
-    wide, scale = random(3, 2, 4 * 24 + 7), 1 + random(24)
-    part = wide[..., 7:].unflatten(-1, (4, 24))
+    wide, scale = random(3, 2, 4, 31), 1 + random(24)
+    part = wide[..., 7:]
     whole = part.clone()
     for op, arguments in (
         (norm.rms_norm_op, lambda x: (x,)),
@@ -97,10 +104,8 @@ def test_definitions_are_those_of_transformers(dtype):
         peer.weight.copy_(weight)
         gated.weight.copy_(weight)
         expected, expected_gated = peer(x), gated(x, gate)
-    torch.testing.assert_close(norm.rms_norm_reference(x, 1 + weight, EPS), expected, **CLOSE[dtype])
-    torch.testing.assert_close(
-        norm.gated_rms_norm_reference(x, gate, weight, EPS), expected_gated.to(dtype), **CLOSE[dtype]
-    )
+    assert_same(norm.rms_norm_reference(x, 1 + weight, EPS), expected)
+    assert_same(norm.gated_rms_norm_reference(x, gate, weight, EPS), expected_gated.to(dtype))
 
 
 @DTYPES
