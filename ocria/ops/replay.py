@@ -17,11 +17,10 @@ window's rows, restarting at 0:
 from functools import cache
 
 import torch
-import torch.nn.functional as F
 
 from ocria.errors import UsageError
 from ocria.ops.register import register
-from ocria.ops.replay_fold import fold, head_rows, slot_rows
+from ocria.ops.replay_fold import fold, slot_rows
 
 
 def check_ring(ring: int, rows: int, windows: int) -> None:
@@ -37,42 +36,58 @@ def _torch_form(q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates
     batch, width, heads, dim = v.shape
     size = ring_k.shape[1]
     check_ring(size, width, 1)
-    flush = flush & (count > 0)
-    fold(checkpoint, ring_k, ring_v, ring_gates, slots, folded, length, flush)
-
-    history = (length - folded).masked_fill_(flush | (count == 0), 0)
-    offset = torch.arange(width, device=slots.device)
-    valid = offset < count[:, None]
-    if torch.compiler.is_compiling():
-        rows, ragged, whole = size, True, False
-    else:
-        counts = history.tolist()
-        rows, whole = max(counts), min(count.tolist()) == width
-        ragged = min(counts) < rows
+    rows, ragged, whole, folds = _extent(size, width, length, folded, count, flush)
+    if folds:
+        flush = flush & (count > 0)
+        fold(checkpoint, ring_k, ring_v, ring_gates, slots, folded, length, flush)
     if not whole:
+        valid = torch.arange(width, device=slots.device) < count[:, None]
         q, k, v = (torch.where(valid[..., None, None], row, 0.0) for row in (q, k, v))
         g, beta = (torch.where(valid[..., None], gate, 0.0) for gate in (g, beta))
 
     x = torch.cat([k.transpose(1, 2), q.transpose(1, 2)], dim=2).float()
     if k.shape[2] < heads:
         x = x.repeat_interleave(heads // k.shape[2], dim=1)
-    x = x.flatten(0, 1)
-    hidden = torch.bmm(x, slot_rows(checkpoint, slots).flatten(0, 1))
-    first = (slots * size)[:, None]
+    x = x.view(batch * heads, 2 * width, -1)
+    hidden = torch.bmm(x, slot_rows(checkpoint, slots).view(batch * heads, -1, dim))
+    at = ((length[:, None] + _offsets(rows, width, slots.device)) & (size - 1)) + (slots * size)[:, None]
     if rows:
-        back = torch.arange(1, rows + 1, device=slots.device)
-        at = ((length[:, None] - back) & (size - 1)) + first
-        beyond = back > history[:, None] if ragged else None
-        hidden = _add_history(hidden, x, ring_k, ring_u, ring_gates, at, beyond)
-    o, u = _window(x, hidden, *(row.transpose(1, 2).flatten(0, 1).float() for row in (v, g, beta)))
+        beyond = None
+        if ragged:
+            history = torch.where(flush | (count == 0), 0, length - folded)
+            beyond = torch.arange(rows, device=slots.device) >= history[:, None]
+        hidden = _add_history(hidden, x, ring_k, ring_u, ring_gates, at[:, :rows], beyond)
+    o, u = _window(x, hidden, *(_by_head(row) for row in (v, g, beta)))
     o, u = (row.view(batch, heads, width, dim).transpose(1, 2) for row in (o, u))
 
-    at = ((length[:, None] + offset) & (size - 1)) + first
-    for ring, new in ((ring_k, k), (ring_v, v), (ring_u, u), (ring_gates, torch.stack([g, beta], dim=2))):
-        _append(ring, at, new.to(ring.dtype), None if whole else valid)
+    at = at[:, rows:].reshape(-1)
+    gates = torch.stack([g, beta], dim=2)
+    kept = None if whole else valid.flatten()
+    for ring, new in ((ring_k, k), (ring_v, v), (ring_u, u), (ring_gates, gates)):
+        _append(ring, at, new, kept)
     if not whole:
         o = torch.where(valid[..., None, None], o, 0.0)
     return o.to(v.dtype).contiguous()
+
+
+def _extent(size, width, length, folded, count, flush):
+    """Of the longest history in the ring: its rows; whether some are shorter; whether all windows are in full use; and
+    whether any slot flushes. A graph, which cannot look, is made for the worst.
+    """
+    if torch.compiler.is_compiling():
+        return size, True, False, True
+    history, folds, used = [], False, count.tolist()
+    for end, start, rows, flushes in zip(length.tolist(), folded.tolist(), used, flush.tolist(), strict=True):
+        history.append(0 if flushes or not rows else end - start)
+        folds = folds or (flushes and rows > 0)
+    longest = max(history)
+    return longest, min(history) < longest, min(used) == width, folds
+
+
+def _by_head(rows):
+    """`[B, T, Hv, ...]` as fp32 `[B * Hv, T, ...]`."""
+    batch, width, heads = rows.shape[:3]
+    return rows.transpose(1, 2).reshape(batch * heads, width, *rows.shape[3:]).float()
 
 
 def _add_history(hidden, x, ring_k, ring_u, ring_gates, at, beyond):
@@ -81,20 +96,27 @@ def _add_history(hidden, x, ring_k, ring_u, ring_gates, at, beyond):
     at int64 `[B, P]`: slot * L + ring position of the history, newest first; beyond bool `[B, P]`: which of them are
     no history, or None. Newest first, every e^{G_j} comes from a sum of its own, not from a difference of sums.
     """
-    heads = ring_u.shape[2]
-    head, rows = torch.arange(heads, device=at.device)[:, None], at[:, None]
-    k = head_rows(ring_k, rows, head, heads // ring_k.shape[2]).flatten(0, 1)
-    u = head_rows(ring_u, rows, head, 1)
-    g = ring_gates.view(-1).index_select(0, (rows * (2 * heads) + head).flatten()).view(u.shape[:3])
+    heads, rows = ring_u.shape[2], at.shape[1]
+    at = at[:, None]
+    head = torch.arange(heads, device=at.device)[:, None]
+    of_u = at * heads + head
+    of_k = of_u if ring_k.shape[2] == heads else at * ring_k.shape[2] + head // (heads // ring_k.shape[2])
+    k, u = (_gather(ring, index).view(-1, rows, ring.shape[3]) for ring, index in ((ring_k, of_k), (ring_u, of_u)))
+    g = ring_gates.view(-1).index_select(0, (of_u + at * heads).view(-1)).view(-1, rows)
     if beyond is not None:
-        g = g.masked_fill(beyond[:, None], 0.0)
-    decay = F.pad(g.cumsum(-1), (1, 0)).exp().flatten(0, 1)[:, None]
+        beyond = beyond[:, None].expand(-1, heads, -1).reshape(-1, rows)
+        g = g.masked_fill(beyond, 0.0)
+    decay = torch.constant_pad_nd(g.cumsum(-1), (1, 0)).exp()[:, None]
     scores = torch.bmm(x, k.transpose(1, 2)).mul_(decay[..., :-1])
     if beyond is not None:
         # Outside the history the ring may hold anything, NaN too.
-        scores = scores.view(at.shape[0], heads, -1, at.shape[1]).masked_fill(beyond[:, None, None], 0.0).flatten(0, 1)
-        u = u.masked_fill(beyond[:, None, :, None], 0.0)
-    return torch.baddbmm(hidden.mul_(decay[..., -1:]), scores, u.flatten(0, 1))
+        scores, u = scores.masked_fill(beyond[:, None], 0.0), u.masked_fill(beyond[..., None], 0.0)
+    return torch.baddbmm(hidden.mul_(decay[..., -1:]), scores, u)
+
+
+def _gather(ring, index):
+    """fp32 rows of one head, `ring [slots, L, H, D]`, index int64: (slot * L + position) * H + head."""
+    return ring.view(-1, ring.shape[3]).index_select(0, index.view(-1)).float()
 
 
 def _window(x, hidden, v, g, beta):
@@ -126,13 +148,18 @@ def _inverse(system, blocks):
     return inverse
 
 
+def _constant(build):
+    """The tensor that `build` makes of its arguments: in a graph anew, else once."""
+    once = cache(build)
+
+    def get(*arguments):
+        return build(*arguments) if torch.compiler.is_compiling() else once(*arguments)
+
+    return get
+
+
+@_constant
 def _blocks(width, device):
-    if torch.compiler.is_compiling():
-        return _build_blocks(width, device)
-    return _cached_blocks(width, device)
-
-
-def _build_blocks(width, device):
     """fp32 `[levels, T, T]`: 1 where level n joins blocks of 2^n rows; fp32 `[T, T]`: -inf above the diagonal."""
     row = torch.arange(width, device=device)
     levels = torch.arange((width - 1).bit_length(), device=device)[:, None, None]
@@ -141,20 +168,22 @@ def _build_blocks(width, device):
     return joined.float(), future
 
 
-_cached_blocks = cache(_build_blocks)
+@_constant
+def _offsets(rows, width, device):
+    """int64 `[rows + width]`: where the history lies, newest first, then the window; from `length`."""
+    return torch.cat([torch.arange(-1, -rows - 1, -1, device=device), torch.arange(width, device=device)])
 
 
-def _append(ring, at, new, valid):
-    """Write `new [B, T, ...]` to the rows `at [B, T]` (slot * L + position) of `ring [slots, L, ...]`."""
-    at, new = at.flatten(), new.flatten(2).flatten(0, 1)
+def _append(ring, at, new, kept):
+    """Write `new [B, T, ...]` to the rows `at [B * T]` (slot * L + position) of `ring [slots, L, ...]`."""
+    new = new.to(ring.dtype).reshape(len(at), -1)
     rows = ring.view(-1, new.shape[1])
-    if valid is not None:
-        valid = valid.flatten()
+    if kept is not None:
         if torch.compiler.is_compiling():
             # Rows without a place in the ring write back what they find; only the dummy slot is found twice.
-            new = torch.where(valid[:, None], new, rows.index_select(0, at))
+            new = torch.where(kept[:, None], new, rows.index_select(0, at))
         else:
-            at, new = at[valid], new[valid]
+            at, new = at[kept], new[kept]
     rows.index_copy_(0, at, new)
 
 
@@ -180,9 +209,7 @@ def _launch(
     check_ring(ring_k.shape[1], q.shape[1], 2)
     if not all(tensor.is_contiguous() for tensor in (checkpoint, ring_k, ring_v, ring_u, ring_gates)):
         raise UsageError("checkpoint and rings have to be contiguous")
-    return launch(
-        q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates, slots, length, folded, count, flush
-    )
+    return launch(q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates, slots, length, folded, count, flush)
 
 
 def _fake(q, k, v, g, beta, checkpoint, ring_k, ring_v, ring_u, ring_gates, slots, length, folded, count, flush):

@@ -42,17 +42,6 @@ def slot_rows(tensor: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
     return tensor.index_select(0, slots)
 
 
-def head_rows(ring: torch.Tensor, rows: torch.Tensor, head: torch.Tensor, groups: int) -> torch.Tensor:
-    """Rows of a ring, as the value heads see them: fp32, the broadcast shape of `rows` and `head`, then D.
-
-    ring `[slots, L, H, D]`; rows int64: slot * L + position; head int64: value heads, of which `groups` share one
-    of the ring.
-    """
-    index = rows * ring.shape[2] + head // groups
-    picked = ring.view(-1, ring.shape[3]).index_select(0, index.flatten())
-    return picked.view(*index.shape, ring.shape[3]).float()
-
-
 def _fold(checkpoint, ring_k, ring_v, ring_gates, slots, folded, length, flush):
     picked = flush.nonzero().squeeze(1)
     if not len(picked):
@@ -74,15 +63,15 @@ def _fold_group(checkpoint, ring_k, ring_v, ring_gates, slots, folded, length):
         return
     step = torch.arange(steps)[:, None]
     rows = ((folded + step) & (size - 1)) + slots * size
-    head = torch.arange(heads)
-    k = head_rows(ring_k, rows[..., None], head, heads // ring_k.shape[2])
-    v = head_rows(ring_v, rows[..., None], head, 1)
-    gates = ring_gates.view(-1, 2, heads).index_select(0, rows.flatten()).view(steps, -1, 2, heads)
+    k, v, gates = (
+        ring.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, rows.shape).float()
+        for ring in (ring_k, ring_v, ring_gates)
+    )
     if min(counts) < steps:
         # A row of zeros leaves a state as it is: S * 1 + 0 (0 - 0) 0. What lies in the ring there may be NaN.
         beyond = (step >= history)[..., None, None]
         k, v, gates = (rows_.masked_fill_(beyond, 0.0) for rows_ in (k, v, gates))
-    k = k[..., None]
+    k = k.repeat_interleave(heads // k.shape[2], dim=2)[..., None]
     decay, beta = gates[:, :, 0, :, None, None].exp(), gates[:, :, 1, :, None]
 
     state = slot_rows(checkpoint, slots)
