@@ -1,12 +1,12 @@
 """The gated full attention of every fourth decoder layer."""
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from ocria.model.config import TextConfig
-from ocria.model.state import DecoderState
+from ocria.model.state import DecoderState, take
 from ocria.model.window import Window
+from ocria.ops.attend import attend
 from ocria.ops.attention import window_attention
 from ocria.ops.linear import Linear, Projections
 from ocria.ops.norm import rms_norm
@@ -50,13 +50,13 @@ class GatedAttention(nn.Module):
         self.q_norm = RMSNorm(head_dim, config.rms_norm_eps)
         self.k_norm = RMSNorm(head_dim, config.rms_norm_eps)
         self._fused: Projections | None = None
-        self._scale: torch.Tensor | None = None
+        self._scales: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def prepare(self, pack: bool) -> list[Linear]:
         """Compute q, k and v in one product from now on; returns the layers that are part of it."""
         layers = [self.q_proj, self.k_proj, self.v_proj]
         self._fused = Projections(layers, pack)
-        self._scale = self._head_scale()
+        self._scales = self._head_scales()
         return layers
 
     def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
@@ -64,27 +64,35 @@ class GatedAttention(nn.Module):
         projected = self._fused(x) if self._fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
         c = self.config
         q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in projected)
-        q, gate = q.unflatten(2, (-1, 2)).unbind(3)
-        cos, sin = window.cos[:, :, None].to(x.dtype), window.sin[:, :, None].to(x.dtype)
-        scale = self._head_scale() if self._scale is None else self._scale
-        # The norms of q and k differ in their weights only, so all heads go through one.
-        qk = torch.cat([q, k], dim=2)
-        qk = (F.rms_norm(qk.float(), (c.head_dim,), None, c.rms_norm_eps) * scale).to(qk.dtype)
-        q, k = rotate(qk, cos, sin).to(v.dtype).split([c.num_attention_heads, c.num_key_value_heads], dim=2)
-        q = q.transpose(1, 2)
-        if state is not None:
-            state.append(layer, window, k, v)
-        if state is None or window.fresh:
-            # The keys are the window's own rows; padding comes after all that is seen.
-            o = window_attention(q, k.transpose(1, 2), v.transpose(1, 2), None)
-        else:
-            keys, values = state.seen(layer, window)
-            o = window_attention(q, keys.to(q.dtype), values.to(q.dtype), window.mask)
-        o = o.transpose(1, 2) * gate.sigmoid()
-        return self.o_proj(o.flatten(2))
+        if state is None or not window.is_step:
+            return self.o_proj(self._rows(q, k, v, window, state, layer))
+        q_scale, k_scale = self._scales or self._head_scales()
+        place = state.place[layer]
+        o = attend(
+            q.unflatten(2, (-1, 2)).flatten(3), k, v, q_scale, k_scale, c.rms_norm_eps, window.cos, window.sin,
+            state.keys[place], state.values[place], window.slots, window.length, window.count, window.kv_len,
+        )  # fmt: skip
+        return self.o_proj(o)
 
-    def _head_scale(self) -> torch.Tensor:
-        """fp32 `[H + Hkv, head_dim]`: what each head is multiplied by after its norm."""
-        c = self.config
-        q, k = self.q_norm.scale, self.k_norm.scale
-        return torch.cat([q.expand(c.num_attention_heads, -1), k.expand(c.num_key_value_heads, -1)])
+    def _rows(self, q, k, v, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
+        """Whole sequences, or a prefill: q `[B, T, 2H, D]`, a gate after each query; k, v `[B, T, Hkv, D]`."""
+        q, gate = q.unflatten(2, (-1, 2)).unbind(3)
+        cos, sin = window.cos[:, :, None].to(v.dtype), window.sin[:, :, None].to(v.dtype)
+        q = rotate(self.q_norm(q), cos, sin).to(v.dtype).transpose(1, 2)
+        k = rotate(self.k_norm(k), cos, sin).to(v.dtype)
+        keys, values = k, v
+        if state is not None:
+            place = state.place[layer]
+            for cache, new in ((state.keys[place], k), (state.values[place], v)):
+                cache.flatten(0, 1).index_copy_(0, window.kv_rows, new.flatten(0, 1).to(cache.dtype))
+            if not window.fresh:
+                keys, values = (
+                    take(cache[place][:, : window.kv_len], window).to(q.dtype) for cache in (state.keys, state.values)
+                )
+        # In a fresh window the keys are its own rows; padding comes after all that is seen.
+        o = window_attention(q, keys.transpose(1, 2), values.transpose(1, 2), window.mask)
+        return (o.transpose(1, 2) * gate.sigmoid()).flatten(2)
+
+    def _head_scales(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """fp32 `[head_dim]` each: what the heads of q and of k are multiplied by after their norm."""
+        return self.q_norm.scale, self.k_norm.scale

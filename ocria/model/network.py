@@ -10,7 +10,7 @@ from ocria.model.state import DecoderState
 from ocria.model.text import MLP, TextDecoder
 from ocria.model.vision import Grids, PatchEmbed, VisionEncoder
 from ocria.model.window import Window
-from ocria.ops.linear import Linear, linear, pack
+from ocria.ops.linear import Linear, Packed, linear, pack
 
 PACK_BYTES = 512 << 20
 """Weights up to this size are packed by default: a copy of a small model costs nothing, of a large one too much."""
@@ -31,7 +31,7 @@ class Qwen35(nn.Module):
         super().__init__()
         self.config = config
         self.model = _Body(config)
-        self._packed_head: torch.Tensor | None = None
+        self._packed_head: Packed | None = None
         if not config.tie_word_embeddings:
             self.lm_head = Linear(config.text.hidden_size, config.text.vocab_size, bias=False)
 

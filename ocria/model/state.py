@@ -1,73 +1,116 @@
-"""Everything the decoder remembers of its requests, indexed by slot. Slot 0 is a dummy for padding."""
+"""Everything the decoder remembers of its requests, indexed by slot. Slot 0 is a dummy for padding.
 
+The Gated DeltaNet state of a slot is a checkpoint and a ring: the checkpoint holds the first `folded` rows of the
+request, the ring those after them, as raw inputs. A pass appends rows; rejecting them is not to advance the slot's
+`length`, and nothing is copied back. The row with sequence index p lies at ring position p modulo the ring's length.
+Source: ReplaySSM (`Johnny-Liou/ReplaySSM`), with absolute instead of relative cursors.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 
+from ocria.errors import UsageError
 from ocria.model.config import TextConfig
 from ocria.model.window import Window
 
 
-@dataclass
+@dataclass(frozen=True)
 class DecoderState:
-    """One entry per layer, None where the layer kind has no such state.
+    """Of every kind one tensor a layer that has it; layer i of the decoder is number `place[i]` of its kind. Each is a
+    tensor of its own, not a part of a larger one: a compiled step then updates it in place.
 
-    keys, values `[slots, max_len, Hkv, head_dim]`; delta fp32 `[slots, Hv, Dk, Dv]`;
-    conv `[slots, K - 1, conv_dim]`: the last inputs of the short convolution.
+    Of attention layers: keys, values `[slots, max_len, Hkv, head_dim]`. Of Gated DeltaNet layers: checkpoint fp32
+    `[slots, Hv, Dk, Dv]`; ring_k `[slots, L, Hk, Dk]`: normalised keys; ring_v, ring_u `[slots, L, Hv, Dv]`: values,
+    and the deltas that they made; ring_gates fp32 `[slots, L, 2, Hv]`: log-decay and beta; conv_ring
+    `[slots, Lc, conv_dim]`: the last inputs of the short convolution.
+
+    ring: L, a power of two, or 0: every row enters the checkpoint at once and none can be taken back.
     """
 
-    keys: list[torch.Tensor | None]
-    values: list[torch.Tensor | None]
-    delta: list[torch.Tensor | None]
-    conv: list[torch.Tensor | None]
+    keys: tuple[torch.Tensor, ...]
+    values: tuple[torch.Tensor, ...]
+    checkpoint: tuple[torch.Tensor, ...]
+    ring_k: tuple[torch.Tensor, ...]
+    ring_v: tuple[torch.Tensor, ...]
+    ring_u: tuple[torch.Tensor, ...]
+    ring_gates: tuple[torch.Tensor, ...]
+    conv_ring: tuple[torch.Tensor, ...]
+    place: tuple[int, ...]
     max_len: int
+    ring: int
 
     @classmethod
     def allocate(
-        cls, config: TextConfig, slots: int, max_len: int, dtype: torch.dtype, device: str | torch.device = "cpu"
+        cls,
+        config: TextConfig,
+        slots: int,
+        max_len: int,
+        dtype: torch.dtype,
+        device: str | torch.device = "cpu",
+        ring: int = 0,
+        rows: int = 1,
     ) -> "DecoderState":
-        """Zeroed state for `slots` requests (dummy included) of up to `max_len` rows each."""
-        keys, values, delta, conv = [], [], [], []
-        for kind in config.layer_types:
-            full = kind == "full_attention"
-            kv = (slots, max_len, config.num_key_value_heads, config.head_dim)
-            keys.append(torch.zeros(kv, dtype=dtype, device=device) if full else None)
-            values.append(torch.zeros(kv, dtype=dtype, device=device) if full else None)
-            shape = (slots, config.linear_num_value_heads, config.linear_key_head_dim, config.linear_value_head_dim)
-            delta.append(None if full else torch.zeros(shape, dtype=torch.float32, device=device))
-            shape = (slots, config.linear_conv_kernel_dim - 1, config.conv_dim)
-            conv.append(None if full else torch.zeros(shape, dtype=dtype, device=device))
-        return cls(keys, values, delta, conv, max_len)
+        """Zeroed state for `slots` requests (dummy included) of up to `max_len` rows each.
 
-    def reset(self, slot: int) -> None:
-        """Make a slot ready for a new request: everything is zero.
+        `rows`: most rows of a step. Raises UsageError for a ring that is no power of two or holds less than two
+        steps: the rows of one may have to stay while those of the next come.
+        """
+        if ring and (ring & (ring - 1) or ring < 2 * rows):
+            raise UsageError(
+                f"a replay ring of {ring} rows cannot serve steps of {rows}",
+                cure=f"Use a power of two of at least {2 * rows}, or 0 for no ring.",
+            )
+        if rows > 1 and not ring:
+            raise UsageError("a step of more than one row needs a replay ring to take rows back")
+        kinds = config.layer_types
+        full = kinds.count("full_attention")
+        linear = len(kinds) - full
+        hk, hv = config.linear_num_key_heads, config.linear_num_value_heads
+        dk, dv = config.linear_key_head_dim, config.linear_value_head_dim
+        history = config.linear_conv_kernel_dim - 1
+
+        def zeros(layers: int, *shape: int, kind: torch.dtype = dtype) -> tuple[torch.Tensor, ...]:
+            return tuple(torch.zeros(slots, *shape, dtype=kind, device=device) for _ in range(layers))
+
+        return cls(
+            keys=zeros(full, max_len, config.num_key_value_heads, config.head_dim),
+            values=zeros(full, max_len, config.num_key_value_heads, config.head_dim),
+            checkpoint=zeros(linear, hv, dk, dv, kind=torch.float32),
+            ring_k=zeros(linear, ring, hk, dk),
+            ring_v=zeros(linear, ring, hv, dv),
+            ring_u=zeros(linear, ring, hv, dv),
+            ring_gates=zeros(linear, ring, 2, hv, kind=torch.float32),
+            conv_ring=zeros(linear, _power_of_two(history + rows), config.conv_dim),
+            place=tuple(kinds[:i].count(kind) for i, kind in enumerate(kinds)),
+            max_len=max_len,
+            ring=ring,
+        )
+
+    def kinds(self) -> dict[str, tuple[torch.Tensor, ...]]:
+        """All state by kind."""
+        names = ("keys", "values", "checkpoint", "ring_k", "ring_v", "ring_u", "ring_gates", "conv_ring")
+        return {name: getattr(self, name) for name in names}
+
+    def tensors(self) -> list[torch.Tensor]:
+        """All state."""
+        return [*chain(*self.kinds().values())]
+
+    def reset(self, slots: Iterable[int]) -> None:
+        """Make slots ready for new requests: everything is zero.
 
         KV rows too: rows beyond a request's own take part in batched attention with weight zero, and zero times a
         NaN that an earlier request left behind is NaN.
         """
-        for tensor in (*self.keys, *self.values, *self.delta, *self.conv):
-            if tensor is not None:
-                tensor[slot].zero_()
-
-    def append(self, layer: int, window: Window, k: torch.Tensor, v: torch.Tensor) -> None:
-        """Write the KV rows of a pass, k and v `[B, T, Hkv, head_dim]`; padding goes to the dummy slot."""
-        rows = window.flat_rows(self.max_len)
-        for cache, new in ((self.keys[layer], k), (self.values[layer], v)):
-            cache.flatten(0, 1).index_copy_(0, rows, new.flatten(0, 1).to(cache.dtype))
-
-    def seen(self, layer: int, window: Window) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values `[B, Hkv, kv_len, head_dim]` of the window's slots."""
-        k, v = (
-            take(cache[layer][:, : window.kv_len], window).transpose(1, 2) for cache in (self.keys, self.values)
-        )
-        return k, v
+        torch._foreach_zero_([tensor[slot] for slot in slots for tensor in self.tensors()])
 
     @staticmethod
-    def bytes_per_slot(config: TextConfig, max_len: int, dtype: torch.dtype) -> int:
+    def bytes_per_slot(config: TextConfig, max_len: int, dtype: torch.dtype, ring: int = 0, rows: int = 1) -> int:
         """Memory of one slot in bytes, for planning before anything is allocated."""
-        meta = DecoderState.allocate(config, 1, max_len, dtype, "meta")
-        tensors = (*meta.keys, *meta.values, *meta.delta, *meta.conv)
-        return sum(t.numel() * t.element_size() for t in tensors if t is not None)
+        meta = DecoderState.allocate(config, 1, max_len, dtype, "meta", ring, rows)
+        return sum(tensor.numel() * tensor.element_size() for tensor in meta.tensors())
 
 
 def take(tensor: torch.Tensor, window: Window) -> torch.Tensor:
@@ -81,3 +124,7 @@ def put(tensor: torch.Tensor, window: Window, rows: torch.Tensor) -> None:
         tensor[window.run] = rows
     else:
         tensor.index_copy_(0, window.slots, rows.to(tensor.dtype))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()

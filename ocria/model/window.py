@@ -1,7 +1,6 @@
 """The rows that one pass of the decoder computes."""
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import torch
 
@@ -11,48 +10,75 @@ class Window:
     """B requests x T rows, of which request b uses the first `count[b]`; the rest is padding.
 
     slots `[B]` int64: the state row of each request (0 is the dummy, the only one that may repeat);
-    start `[B]` int64: the KV row (`seq_index`) of row 0; count `[B]` int64 in 0..T;
+    length `[B]` int64: the `seq_index` of row 0, which is how many rows the slot holds; count `[B]` int64 in 0..T;
     cos, sin fp32 `[B, T, rotary_dim]` from the 3-D rotary positions, which are not the KV rows after an image;
-    kv_len: host upper bound of max(start + count), so that no pass waits for the device.
+    kv_len: host upper bound of max(length + count), so that no pass waits for the device.
+
+    A *step* (decode, verify) has two cursors more: folded `[B]` int64, how many of the slot's rows are in its
+    checkpoint, and flush bool `[B]`, whether this pass folds the others. Without them the pass is a *prefill*, after
+    which all rows are in the checkpoint.
 
     What the host knows besides, for shorter ways to the same result:
-    run: the slots are these consecutive ones; full: every count is T; fresh: every start is 0 and the slots were
+    run: the slots are these consecutive ones; full: every count is T; fresh: every length is 0 and the slots were
     reset.
+
+    What follows from these, computed once for all layers (see `prefill`):
+    kv_rows `[B * T]` int64: where each row goes in a cache of `[slots * max_len]` rows, padding into the dummy;
+    valid bool `[B, T]`: rows that are not padding, None when full; mask fp32 `[B, 1, T, kv_len]`: what is added to the
+    scores, 0 up to each row's own key and -inf beyond, None where the causal mask of the rows alone does.
     """
 
     slots: torch.Tensor
-    start: torch.Tensor
+    length: torch.Tensor
     count: torch.Tensor
     cos: torch.Tensor
     sin: torch.Tensor
     kv_len: int
+    folded: torch.Tensor | None = None
+    flush: torch.Tensor | None = None
     run: slice | None = None
     full: bool = False
     fresh: bool = False
-    _rows: dict[int, torch.Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    kv_rows: torch.Tensor | None = None
+    valid: torch.Tensor | None = None
+    mask: torch.Tensor | None = None
 
-    @cached_property
-    def valid(self) -> torch.Tensor:
-        """bool `[B, T]`: rows that are not padding."""
-        return torch.arange(self.cos.shape[1], device=self.count.device) < self.count[:, None]
+    @property
+    def is_step(self) -> bool:
+        return self.folded is not None
 
-    @cached_property
-    def kv_rows(self) -> torch.Tensor:
-        """int64 `[B, T]`: the KV row of each row; padding keeps counting."""
-        return self.start[:, None] + torch.arange(self.cos.shape[1], device=self.start.device)
+    @classmethod
+    def prefill(
+        cls,
+        slots: torch.Tensor,
+        length: torch.Tensor,
+        count: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        kv_len: int,
+        max_len: int,
+        *,
+        run: slice | None = None,
+        full: bool = False,
+        fresh: bool = False,
+    ) -> "Window":
+        """A prefill into a state of `max_len` rows a slot."""
+        index = torch.arange(cos.shape[1], device=length.device)
+        rows = length[:, None] + index
+        valid = None if full else index < count[:, None]
+        # Padding may run past the last row.
+        owner = slots[:, None] if valid is None else torch.where(valid, slots[:, None], 0)
+        kv_rows = (owner * max_len + rows.clamp(max=max_len - 1)).flatten()
+        mask = None
+        if not fresh:
+            beyond = torch.arange(kv_len, device=length.device) > rows[:, None, :, None]
+            mask = torch.zeros(beyond.shape, device=beyond.device).masked_fill_(beyond, float("-inf"))
+        known = {"run": run, "full": full, "fresh": fresh}
+        return cls(slots, length, count, cos, sin, kv_len, **known, kv_rows=kv_rows, valid=valid, mask=mask)
 
-    @cached_property
-    def mask(self) -> torch.Tensor:
-        """fp32 `[B, 1, T, kv_len]`: what is added to the scores, 0 up to each row's own key and -inf beyond."""
-        keys = torch.arange(self.kv_len, device=self.start.device)
-        beyond = keys > self.kv_rows[:, None, :, None]
-        return torch.zeros(beyond.shape, device=beyond.device).masked_fill_(beyond, float("-inf"))
-
-    def flat_rows(self, max_len: int) -> torch.Tensor:
-        """int64 `[B * T]`: where each row goes in a cache of `[slots * max_len]` rows; padding into the dummy."""
-        if max_len not in self._rows:
-            # Padding may run past the last row.
-            rows = self.kv_rows.clamp(max=max_len - 1)
-            slots = self.slots[:, None] if self.full else torch.where(self.valid, self.slots[:, None], 0)
-            self._rows[max_len] = (slots * max_len + rows).flatten()
-        return self._rows[max_len]
+    @classmethod
+    def whole(cls, cos: torch.Tensor, sin: torch.Tensor, batch: int) -> "Window":
+        """Whole sequences without a state, as in training: nothing is padding, nothing came before."""
+        every = torch.arange(batch, device=cos.device)
+        rows = torch.full_like(every, cos.shape[1])
+        return cls(every, torch.zeros_like(every), rows, cos, sin, cos.shape[1], full=True, fresh=True)

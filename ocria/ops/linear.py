@@ -3,7 +3,13 @@
 torch computes fp32 products with MKL, which takes a slow path on processors of other makers (2.3 times slower than
 oneDNN on a Zen 5 core, with the same error), and whose sums depend on the number of rows. oneDNN's do not, so a
 request gets the same numbers alone and in a batch. Its kernels also apply the activation on the way out.
+
+Compiled code cannot look into a packed weight. There a product of several rows goes through an operation that finds
+the packed weight by number, and one of a single row becomes a plain sum over the weight, which Inductor turns into a
+loop that reads it once (half the time of oneDNN's kernel for so few rows).
 """
+
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -15,14 +21,29 @@ _PACKED_DTYPES = (torch.float32, torch.bfloat16)
 _ROWS_HINT = 32  # the layout chosen for this many rows was within 3 % of the best for 1 to 1024
 
 
-def pack(weight: torch.Tensor) -> torch.Tensor | None:
-    """A copy of `[N, K]` in the layout that oneDNN computes with; None where oneDNN does not apply."""
+class Packed:
+    """A weight `[N, K]` in the layout that oneDNN computes with. `number` names it in compiled code."""
+
+    _all: ClassVar[list[torch.Tensor]] = []
+
+    def __init__(self, weight: torch.Tensor):
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _ROWS_HINT)
+        self.number = len(Packed._all)
+        Packed._all.append(self.weight)
+
+    @classmethod
+    def numbered(cls, number: int) -> torch.Tensor:
+        return cls._all[number]
+
+
+def pack(weight: torch.Tensor) -> Packed | None:
+    """The packed form of `[N, K]`, a copy; None where oneDNN does not apply."""
     usable = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     if not usable or weight.device.type != "cpu" or weight.dtype not in _PACKED_DTYPES:
         return None
     if weight.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return None
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _ROWS_HINT)
+    return Packed(weight)
 
 
 def linear(
@@ -30,7 +51,7 @@ def linear(
     weight: torch.Tensor,
     bias: torch.Tensor | None = None,
     activation: str = "none",
-    packed: torch.Tensor | None = None,
+    packed: Packed | None = None,
 ) -> torch.Tensor:
     """`activation(x @ weight.T + bias)`; x `[..., K]`, weight `[N, K]`, bias `[N]`, one dtype -> `[..., N]`.
 
@@ -39,8 +60,27 @@ def linear(
     """
     if packed is None:
         return _TORCH[activation](F.linear(x, weight, bias))
+    if torch.compiler.is_compiling():
+        if bias is None and x.shape[:-1].numel() == 1:
+            return _TORCH[activation]((x.float() * weight.float()).sum(-1).to(x.dtype).view(*x.shape[:-1], -1))
+        return torch.ops.ocria.packed_linear(x, packed.number, weight.shape[0], bias, activation)
     name, algorithm = _ONEDNN[activation]
-    return torch.ops.mkldnn._linear_pointwise(x, packed, bias, name, [], algorithm)
+    return torch.ops.mkldnn._linear_pointwise(x, packed.weight, bias, name, [], algorithm)
+
+
+def _packed_linear(x: torch.Tensor, number: int, outputs: int, bias: torch.Tensor | None, activation: str):
+    name, algorithm = _ONEDNN[activation]
+    return torch.ops.mkldnn._linear_pointwise(x, Packed.numbered(number), bias, name, [], algorithm)
+
+
+_library = torch.library.Library("ocria", "FRAGMENT")
+_library.define("packed_linear(Tensor x, int number, int outputs, Tensor? bias, str activation) -> Tensor")
+_library.impl("packed_linear", _packed_linear, "CPU")
+torch.library.register_fake(
+    "ocria::packed_linear",
+    lambda x, number, outputs, bias, activation: x.new_empty(*x.shape[:-1], outputs),
+    lib=_library,
+)
 
 
 class Linear(nn.Linear):
@@ -49,7 +89,7 @@ class Linear(nn.Linear):
     def __init__(self, inputs: int, outputs: int, bias: bool = True, activation: str = "none"):
         super().__init__(inputs, outputs, bias=bias)
         self.activation = activation
-        self._packed: torch.Tensor | None = None
+        self._packed: Packed | None = None
 
     def prepare(self) -> None:
         self._packed = pack(self.weight)

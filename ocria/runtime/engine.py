@@ -3,12 +3,11 @@
     engine = Engine(load_model("ocria-nano"))
     results = engine.run(requests)
 
-The loop is submit -> step (admit, prefill, decode, guard) -> result. `run` and `stream` drive it to the end;
+The loop is submit -> step (admit, prefill, launch, collect, guard) -> result. `run` and `stream` drive it to the end;
 `submit`, `step` and `cancel` are there for callers with a loop of their own. Calls from several threads are
 serialised.
 """
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,26 +16,27 @@ from typing import Protocol
 import torch
 
 from ocria.errors import EngineError, OcriaError, UsageError
-from ocria.events import EngineTick
+from ocria.events import EngineTick, PrefillDone, RequestSubmitted
 from ocria.model.config import ModelConfig
 from ocria.model.image import ImageConfig
 from ocria.model.network import Qwen35
 from ocria.model.profiles import Profile
-from ocria.model.state import DecoderState
 from ocria.model.tokens import Tokenizer
-from ocria.runtime.budget import MemoryPlan, PageBudget
-from ocria.runtime.buffers import SlotBuffers
+from ocria.ops.accept import FAILED
+from ocria.runtime.budget import PageBudget
 from ocria.runtime.guard import verdict
 from ocria.runtime.intake import Intake
+from ocria.runtime.memory import MemoryPlan, is_out_of_memory, shrink, used_memory
 from ocria.runtime.metrics import Metrics
-from ocria.runtime.options import EngineOptions
-from ocria.runtime.prefill import embed_prompts, prefill_pass
+from ocria.runtime.options import EngineOptions, resolve
+from ocria.runtime.readback import HostOutput
 from ocria.runtime.request import Emission, Request, Result
-from ocria.runtime.rows import StepRows
 from ocria.runtime.scheduler import Scheduler, StepPlan
-from ocria.runtime.sequence import DECODE, PREFILL, WAITING, Sequence
+from ocria.runtime.sequence import DECODE, PREFILL, WAITING, Progress, Sequence
 from ocria.runtime.slots import Slots
-from ocria.runtime.step import StepInput, StepOutput, decode_step
+from ocria.runtime.step import Drafter
+from ocria.runtime.traffic import traffic_of
+from ocria.runtime.worker import Launched, Worker
 
 OnEvent = Callable[[Emission | EngineTick], None]
 
@@ -55,23 +55,34 @@ class Engine:
     """Runs requests on one loaded checkpoint. Its state is allocated once and serves many pages."""
 
     def __init__(
-        self, loaded: Loaded, options: EngineOptions | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        loaded: Loaded,
+        options: EngineOptions | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        drafter: Drafter | None = None,
     ):
-        self.options = options or EngineOptions()
         self.network, self.config, self.image = loaded.network, loaded.config, loaded.image
-        self.dtype, self.device = self.network.dtype, self.network.device
+        rows = 1 if drafter is None else drafter.rows
+        self.options = resolve(options or EngineOptions(), self.network.device, rows)
         self.network.prepare()
-        self.metrics = Metrics()
-        self.budget = PageBudget(self.config, self.image, loaded.profile, self.options, self.dtype, self.device)
+        self.metrics = Metrics(traffic_of(self.config, self.options, self.network.dtype, self.network.device), clock)
+        self.budget = PageBudget(
+            self.config, self.image, loaded.profile, self.options, self.network.dtype, self.network.device
+        )
+        self.worker = Worker(self.network, self.image, self.options, drafter)
         self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget, loaded.profile.stop)
         self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
+        self._slots = Slots(0)
         self._live: dict[str | int, Sequence] = {}
         self._out: list[Emission] = []
+        self._launched: Launched | None = None  # a step whose output is not read yet
+        self._retired: list[int] = []  # slots that were taken away and that the device does not know of yet
+        self._shrunk = False
+        self._collected = 0.0
         self._clock = clock
         self._lock = threading.RLock()
         self._streams = threading.Lock()
         self._streamer: int | None = None  # thread that holds `_streams`
-        self._allocate(None)
 
     # Requests in, results out
 
@@ -82,7 +93,7 @@ class Engine:
         its id is in use. Nothing is kept of a refused request.
         """
         with self._lock:
-            self._scheduler.add(self._record(request))
+            self._queue(self._record(request))
 
     def cancel(self, request_id: str | int) -> bool:
         """End a request in whatever phase it is; the next step emits its result. False when it is not there."""
@@ -94,20 +105,22 @@ class Engine:
 
     @torch.inference_mode()
     def step(self) -> list[Emission]:
-        """Admit, prefill and decode once. Returns what is new since the last step.
+        """Admit, prefill, launch a step, and collect one: this one, or with overlap the one before. Returns what is
+        new since the last call.
 
-        An exception, an interrupt included, ends all live requests without results; the engine stays usable.
+        Out of memory, the engine halves its slots, once, and the requests go on where they were. Any other exception,
+        an interrupt included, ends all live requests without results; the engine stays usable.
         """
         with self._lock:
             try:
                 self._end_overdue()
                 self._fit_state()
-                plan = self._scheduler.plan(self._slots, self._plan.max_len)
-                self._prefill(plan)
-                self._decode(plan)
-            except BaseException:
-                self._drop_all()
-                raise
+                self._advance(self._scheduler.plan(self._slots, self.worker.plan.max_len))
+            except BaseException as error:
+                if not is_out_of_memory(error) or self._shrunk or self.worker.plan.slots < 2:
+                    self._drop_all()
+                    raise
+                self._shrink()
             out, self._out = self._out, []
             return out
 
@@ -150,10 +163,9 @@ class Engine:
                 self._abort(ids)
 
     def tick(self) -> EngineTick:
-        """Speeds since the engine was made, and how many requests run and wait."""
-        m = self.metrics
+        """Speeds, memory, and how many requests run and wait."""
         running, waiting = len(self._scheduler.running), len(self._scheduler.waiting)
-        return EngineTick(m.decode_tokens_per_s, m.prefill_tokens_per_s, running, waiting)
+        return self.metrics.tick(running, waiting, self.worker.plan, used_memory(self.network.device))
 
     @property
     def idle(self) -> bool:
@@ -182,7 +194,7 @@ class Engine:
         with self._lock:
             # Long ones first: neighbours in a batch are alike, and it stays full until near the end.
             for sequence in sorted(sequences, key=lambda s: -s.rows):
-                self._scheduler.add(sequence)
+                self._queue(sequence)
         mine = {sequence.id for sequence in sequences}
         try:
             while mine:
@@ -210,74 +222,104 @@ class Engine:
             self._live[request.id] = sequence
             return sequence
 
-    def _prefill(self, plan: StepPlan) -> None:
+    def _queue(self, sequence: Sequence) -> None:
+        self._scheduler.add(sequence)
+        self._out.append(Emission(sequence.id, "", events=(RequestSubmitted(sequence.id, sequence.prompt_len),)))
+
+    def _advance(self, plan: StepPlan) -> None:
+        """One round: prompts into the state, one step launched, one collected."""
+        if self._retired:
+            self.worker.retire(self._retired)
+            self._retired = []
+        entered = self._prefill(plan)
+        # Who ends with the steps that are on their way needs no other.
+        decode = [s for s in (*plan.decode, *entered) if s.phase == DECODE and s.pending < s.left]
+        before, self._launched = self._launched, None
+        launched = self.worker.launch(decode, self._clock()) if decode else None
+        if before is not None:
+            self._collect(before)
+        if self.options.overlap:
+            self._launched = launched
+        elif launched is not None:
+            self._collect(launched)
+
+    def _prefill(self, plan: StepPlan) -> list[Sequence]:
+        """Admit requests and compute one chunk of each prompt in the plan. Returns those that are ready for steps."""
         began = self._clock()
         if plan.admitted:
             for sequence in plan.admitted:
-                sequence.started = began
-                self._state.reset(sequence.slot)
-            embed_prompts(self.network, self.image, plan.admitted, self.options.encoder_patches)
+                sequence.started = sequence.started or began
+            self.worker.admit(plan.admitted)
             for sequence in plan.admitted:
                 if sequence.error is not None:
-                    self._finish(sequence, "refused")
-            self.metrics.encoder_seconds += self._clock() - began
+                    self._finish(sequence, "failed")
+        encoded = self._clock()
         chunks = [chunk for chunk in plan.prefill if chunk.sequence.phase == PREFILL]
-        if not chunks:
-            return
-        output = prefill_pass(self.network, self._state, self._buffers, chunks)
-        ended = []
-        for row, chunk in enumerate(chunks):
-            sequence = chunk.sequence
-            sequence.filled += chunk.count
-            if sequence.filled == sequence.prompt_len:
+        if chunks:
+            self.worker.prefill(chunks)
+        for chunk in chunks:
+            chunk.sequence.filled += chunk.count
+        running = self._scheduler.running.values()
+        entered = [s for s in running if s.phase == PREFILL and s.filled == s.prefill_len]
+        if entered:
+            self.worker.enter(entered)
+            now = self._clock()
+            for sequence in entered:
                 sequence.phase, sequence.hidden, sequence.positions = DECODE, None, None
-                ended.append((row, sequence))
-        self._commit(output, ended)
-        self.metrics.prefill_tokens += sum(chunk.count for chunk in chunks)
-        self.metrics.prefill_seconds += self._clock() - began
+                done = PrefillDone(sequence.id, sequence.prompt_len, now - sequence.started)
+                self._out.append(Emission(sequence.id, "", events=(done,)))
+        if plan.admitted or chunks:
+            rows = sum(chunk.count for chunk in chunks)
+            self.metrics.prefill(rows=rows, seconds=self._clock() - began, encoder_seconds=encoded - began)
+        return entered
 
-    def _decode(self, plan: StepPlan) -> None:
-        if not plan.decode:
-            return
-        began = self._clock()
-        owned = tuple(sorted(sequence.slot for sequence in plan.decode))
-        if (owned, self._slots.changes) != (self._rows.owned, self._rows.changes):  # the same in most steps
-            self._rows = StepRows.choose(owned, self._slots, self.device)
-        rows = self._rows
-        step = StepInput(rows.slots, rows.count, max(sequence.kv_len for sequence in plan.decode), rows.run)
-        output = decode_step(self.network, self._state, self._buffers, step)
-        self._commit(output, [(rows.row_of[sequence.slot], sequence) for sequence in plan.decode])
-        self.metrics.decode_steps += 1
-        self.metrics.decode_tokens += len(plan.decode)
-        self.metrics.decode_seconds += self._clock() - began
-
-    def _commit(self, output: StepOutput, rows: Iterable[tuple[int, Sequence]]) -> None:
-        """Take the chosen tokens to the host, end what must end, send text."""
-        tokens, probabilities = output.token.tolist(), output.probability.tolist()
+    def _collect(self, launched: Launched) -> None:
+        """Take the tokens of a step to the host, end what must end, send text."""
+        output = launched.output.read()
         now = self._clock()
-        for row, sequence in rows:
-            if math.isnan(probabilities[row]):
-                self._finish(sequence, "non-finite")
-                continue
-            sequence.probabilities.append(probabilities[row])
-            if tokens[row] in sequence.bounds.stop_ids:
-                self._finish(sequence, "stop")
-                continue
-            sequence.tokens.append(tokens[row])
-            due = now - sequence.sent_at >= self.options.stream_interval_s
-            if due or sequence.text.has_stops:
+        counts = Progress()
+        for row, sequence in launched.rows:
+            if sequence.phase != DECODE:
+                continue  # it ended while the step was on its way
+            sequence.pending -= 1
+            counts.add(output.emitted[row], output.drafted[row])
+            sequence.progress.add(output.emitted[row], output.drafted[row])
+            self._take(sequence, output, row, now)
+        seconds = now - max(launched.at, self._collected)
+        self._collected = now
+        self.metrics.step(
+            rows=len(launched.rows),
+            emitted=counts.tokens,
+            drafted=counts.drafted,
+            accepted=counts.accepted,
+            seconds=seconds,
+            kv_rows=launched.kv_rows,
+        )
+
+    def _take(self, sequence: Sequence, output: HostOutput, row: int, now: float) -> None:
+        """The tokens of one row, one by one: whatever ends the answer ends it at the same token with any drafts."""
+        count = output.emitted[row]
+        for token, probability in zip(output.tokens[row][:count], output.probability[row][:count], strict=True):
+            sequence.probabilities.append(probability)
+            if token in sequence.bounds.stop_ids:
+                return self._finish(sequence, "stop")
+            sequence.tokens.append(token)
+            if sequence.text.has_stops:
                 sequence.decode_text()
-            if sequence.text.stopped:
-                self._finish(sequence, "stop")
-                continue
+                if sequence.text.stopped:
+                    return self._finish(sequence, "stop")
             reason = verdict(sequence.tokens, sequence.bounds, now)
             if reason is not None:
-                self._finish(sequence, reason)
-            elif due:
-                sequence.sent_at = now
-                text = sequence.text.take()
-                if text:
-                    self._out.append(Emission(sequence.id, text))
+                return self._finish(sequence, reason)
+        if output.reason[row] == FAILED:
+            return self._finish(sequence, "failed")
+        if now - sequence.sent_at >= self.options.stream_interval_s:
+            sequence.sent_at = now
+            sequence.decode_text()
+            text = sequence.text.take()
+            if text:
+                self._out.append(Emission(sequence.id, text, events=sequence.news()))
+        return None
 
     def _finish(self, sequence: Sequence, reason: str) -> None:
         """The one place where a request ends: slot, records, result."""
@@ -288,10 +330,11 @@ class Engine:
         self._scheduler.remove(sequence)
         if phase != WAITING:
             self._slots.release(slot, sequence.id)
+            self._retired.append(slot)
         del self._live[sequence.id]
         sequence.hidden = sequence.positions = None
         self.metrics.finished += 1
-        self._out.append(Emission(sequence.id, text, sequence.result(reason, self._clock())))
+        self._out.append(Emission(sequence.id, text, sequence.result(reason, self._clock()), sequence.news()))
 
     # State
 
@@ -300,19 +343,21 @@ class Engine:
         if self._scheduler.running or not self._scheduler.waiting:
             return
         plan = self.budget.plan(max(sequence.rows for sequence in self._scheduler.waiting))
-        if plan.max_len > self._plan.max_len or plan.slots > self._plan.slots:
-            self._allocate(plan)
+        have = self.worker.plan
+        if plan.max_len > have.max_len or (plan.slots > have.slots and not self._shrunk):
+            self._allocate(shrink(plan) if self._shrunk else plan)
 
-    def _allocate(self, plan: MemoryPlan | None) -> None:
-        self._state = self._buffers = None  # the old one goes first
-        self._plan = plan or MemoryPlan(0, 0, 0)
-        self._slots = Slots(self._plan.slots)
-        self._rows = StepRows.choose((), self._slots, self.device)
-        if plan is not None:
-            rows = plan.slots + 1
-            text = self.config.text
-            self._state = DecoderState.allocate(text, rows, plan.max_len, self.dtype, self.device)
-            self._buffers = SlotBuffers.allocate(text, rows, plan.max_len, self.device)
+    def _shrink(self) -> None:
+        """Half the slots; what ran waits again, with the tokens it has."""
+        self._shrunk = True
+        self._launched = None
+        for sequence in reversed(list(self._scheduler.running.values())):
+            self._scheduler.put_back(sequence)
+        self._allocate(shrink(self.worker.plan))
+
+    def _allocate(self, plan: MemoryPlan) -> None:
+        self._slots, self._retired = Slots(plan.slots), []
+        self.worker.allocate(plan)
 
     def _abort(self, ids: Iterable[str | int]) -> None:
         """Drop requests without a word: their caller is gone."""
@@ -324,11 +369,11 @@ class Engine:
     def _drop_all(self) -> None:
         """After a failure in the middle of a step: no request is in a known state, so none is kept."""
         self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
-        self._slots = Slots(self._plan.slots)
-        self._rows = StepRows.choose((), self._slots, self.device)
+        self._launched = None
+        self._slots, self._retired = Slots(self.worker.plan.slots), list(range(1, self.worker.plan.slots + 1))
         self._live.clear()
         self._out.clear()
 
 
 def _refused(request: Request, error: OcriaError) -> Result:
-    return Result(request.id, "", (), "failed", "refused", None, None, 0, 0, 0.0, error=error)
+    return Result(request.id, "", (), "failed", "failed", None, None, 0, 0, 0.0, error=error)

@@ -7,6 +7,7 @@ from ocria.model.config import ModelConfig
 from ocria.model.image import ImageConfig, target_size
 from ocria.model.tokens import Tokenizer, expand_image_tokens
 from ocria.runtime.budget import PageBudget
+from ocria.runtime.buffers import STOP_IDS
 from ocria.runtime.guard import Bounds
 from ocria.runtime.request import Request
 from ocria.runtime.sequence import Sequence
@@ -25,14 +26,18 @@ class Intake:
     """Texts that end an answer, from the checkpoint's profile."""
 
     def sequence(self, request: Request, now: float) -> Sequence:
-        """Raises InputError: too large, an empty prompt, an image that is none, images that the prompt lacks."""
+        """Raises InputError: too large, an empty prompt or one that ends with an image, an image that is none, images
+        that the prompt lacks, too many stop tokens."""
         grids = [self._grid(image) for image in request.images]
         ids = self._prompt(request, grids)
         image_tokens = sum(self._tokens(grid) for grid in grids)
         limits = request.limits
         stop_ids, stop_texts = self._stops()
+        stop_ids = frozenset((*stop_ids, *limits.stop_ids))
+        if len(stop_ids) > STOP_IDS:
+            raise InputError(f"request {request.id!r} has {len(stop_ids)} stop tokens, and {STOP_IDS} are possible")
         bounds = Bounds(
-            frozenset((*stop_ids, *limits.stop_ids)),
+            stop_ids,
             self.budget.output_tokens(len(ids), image_tokens, limits.max_tokens),
             self.budget.loop_tokens(image_tokens),
             None if limits.timeout_s is None else now + limits.timeout_s,
@@ -72,6 +77,8 @@ class Intake:
             raise InputError(f"token {outside[0]} in the prompt is not in the vocabulary of {vocab}")
         if self.config.image_token_id is None:
             return ids
+        if ids[-1] == self.config.image_token_id:
+            raise InputError(f"the prompt of request {request.id!r} ends with an image; text must follow it")
         return expand_image_tokens(ids, self.config.image_token_id, [self._tokens(grid) for grid in grids])
 
 

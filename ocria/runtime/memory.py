@@ -31,7 +31,7 @@ class MemoryPlan:
     limit: what all parts together may take. weights: those packed for the CPU included. kv: keys and values.
     checkpoints, rings, conv: Gated DeltaNet states in fp32, the rows replayed over them, and the inputs of the short
     convolution. drafter, graphs: of the drafter and of captured CUDA graphs. vision: the encoder's activations for
-    the largest image. text: the decoder's, for the largest pass, and the logits of a step.
+    the largest image. text: the decoder's, for the largest pass, embedded prompts, and the logits of a step.
     """
 
     slots: int
@@ -95,10 +95,8 @@ def state_parts(config: TextConfig, max_len: int, dtype: torch.dtype, options: R
     """Bytes of one slot by part of the plan; nothing is allocated."""
     state = DecoderState.allocate(config, 1, max_len, dtype, "meta", options.ring, options.rows)
     parts = dict.fromkeys(_PER_SLOT, 0)
-    for field in fields(state):
-        tensor = getattr(state, field.name)
-        if isinstance(tensor, torch.Tensor):
-            parts[_STATE_PARTS.get(field.name, "rings")] += tensor.nbytes
+    for name, tensors in state.kinds().items():
+        parts[_STATE_PARTS.get(name, "rings")] += sum(tensor.nbytes for tensor in tensors)
     return parts
 
 
@@ -139,15 +137,26 @@ def vision_bytes(config: VisionConfig, patches: int, dtype: torch.dtype) -> int:
     return patches * (around + max(attention, mlp))
 
 
-def text_bytes(config: TextConfig, rows: int, max_len: int, slots: int, dtype: torch.dtype) -> int:
-    """Most that the activations of one decoder pass over `rows` rows take at a time, and the logits of `slots` rows,
-    in fp32 beside the network's own dtype. The mask of a pass over earlier rows is counted at `max_len` keys."""
+def text_bytes(config: TextConfig, rows: int, max_len: int, dtype: torch.dtype) -> int:
+    """Most that the activations of one prefill pass over `rows` rows take at a time, in slots of `max_len` rows.
+
+    The residual stream and the largest layer: Gated DeltaNet holds the inputs of its convolution and, a value head,
+    q, k, v and what the chunks make of them in fp32; attention q, k, v and the output gate, some in fp32 too, the MLP
+    its inner width. The mask of a pass over earlier rows has `max_len` keys.
+    """
     e, fp32 = dtype.itemsize, torch.float32.itemsize
-    delta = (config.conv_dim + 2 * config.value_dim) * (e + 2 * fp32)
+    heads = config.linear_num_value_heads * (config.linear_key_head_dim + config.linear_value_head_dim)
+    delta = config.conv_dim * (e + 2 * fp32) + 6 * heads * fp32
     mlp = 3 * config.intermediate_size * e
     attention = 4 * config.num_attention_heads * config.head_dim * (e + fp32)
-    row = 4 * config.hidden_size * e + max(delta, mlp, attention) + max_len * (fp32 + 1)
-    return rows * row + slots * config.vocab_size * (e + 2 * fp32)
+    return rows * (4 * config.hidden_size * e + max(delta, mlp, attention) + max_len * (fp32 + 1))
+
+
+def request_bytes(config: TextConfig, prompt: int, dtype: torch.dtype) -> int:
+    """What a request holds beside its state: `prompt` embedded rows with their positions until they are computed, and
+    a row of logits, in fp32 beside the network's own dtype."""
+    e, fp32 = dtype.itemsize, torch.float32.itemsize
+    return prompt * (config.hidden_size * e + 3 * 8) + config.vocab_size * (e + 2 * fp32)
 
 
 def free_memory(device: torch.device) -> int:

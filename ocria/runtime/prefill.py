@@ -1,4 +1,8 @@
-"""Prompts into the state: images through the vision encoder, then padded passes of prompt rows."""
+"""Prompts into the state: images through the vision encoder, then padded passes of prompt rows.
+
+The last token of a prompt stays out: the first step feeds it, like every token after it, and chooses the token that
+follows. So there is one place where tokens are chosen, and a prompt of one token needs no prefill.
+"""
 
 from collections.abc import Sequence as Many
 from itertools import groupby
@@ -12,10 +16,8 @@ from ocria.model.positions import rope_positions
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.rope import text_rope
-from ocria.runtime.buffers import SlotBuffers
 from ocria.runtime.scheduler import Chunk
 from ocria.runtime.sequence import Sequence
-from ocria.runtime.step import StepOutput, choose
 
 
 def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Sequence], patches: int) -> None:
@@ -31,7 +33,7 @@ def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Se
     for owner, sequence in enumerate(sequences):
         if sequence.error is not None:
             continue
-        ids = torch.tensor(sequence.ids, device=network.device)
+        ids = torch.tensor(sequence.feed[:-1], dtype=torch.int64, device=network.device)
         hidden = network.embed(ids)
         places = (ids == image_token).nonzero()[:, 0]
         tokens = [features[owner, number] for number in range(len(sequence.grids))]
@@ -40,8 +42,8 @@ def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Se
             raise EngineError(f"{len(places)} image tokens in the prompt, {made} from the vision encoder")
         if tokens:
             hidden[places] = torch.cat(tokens).to(hidden.dtype)
-        positions, sequence.rope_delta = rope_positions(sequence.ids, image_token, sequence.grids, merge)
-        sequence.positions = positions.to(network.device)
+        positions, sequence.rope_delta = rope_positions(sequence.feed, image_token, sequence.grids, merge)
+        sequence.positions = positions[:, :-1].to(network.device)
         sequence.hidden = hidden
 
 
@@ -74,11 +76,8 @@ def _encode(network, image, sequences, limit) -> dict[tuple[int, int], torch.Ten
     return done
 
 
-def prefill_pass(network: Qwen35, state: DecoderState, buffers: SlotBuffers, chunks: Many[Chunk]) -> StepOutput:
-    """Compute one chunk of each of B prompts in a padded pass, and the token that follows its last row.
-
-    The output is meaningful for the prompts that end with their chunk; their buffers are set for decoding.
-    """
+def prefill_pass(network: Qwen35, state: DecoderState, chunks: Many[Chunk]) -> None:
+    """Compute one chunk of each of B prompts in a padded pass: their rows enter the state, folded."""
     device = network.device
     count = [chunk.count for chunk in chunks]
     first, *_ = (chunk.sequence.hidden for chunk in chunks)
@@ -90,22 +89,15 @@ def prefill_pass(network: Qwen35, state: DecoderState, buffers: SlotBuffers, chu
         positions[:, row, : chunk.count] = chunk.sequence.positions[:, rows]
     text = network.config.text
     cos, sin = text_rope(positions, text.rotary_dim, text.rope_theta, text.mrope_section)
-    slots = torch.tensor([chunk.sequence.slot for chunk in chunks], device=device)
-    counts = torch.tensor(count, device=device)
-    window = Window(
-        slots,
+    window = Window.prefill(
+        torch.tensor([chunk.sequence.slot for chunk in chunks], device=device),
         torch.tensor([chunk.start for chunk in chunks], device=device),
-        counts,
+        torch.tensor(count, device=device),
         cos,
         sin,
         max(chunk.start + chunk.count for chunk in chunks),
+        state.max_len,
         full=min(count) == max(count),
         fresh=not any(chunk.start for chunk in chunks),
     )
-    hidden = network.decoder(hidden, window, state)
-    last = hidden[torch.arange(len(chunks), device=device), counts - 1]
-    output = choose(network.logits(last))
-    buffers.token[slots] = output.token
-    buffers.seq_index[slots] = torch.tensor([chunk.sequence.prompt_len for chunk in chunks], device=device)
-    buffers.rope_delta[slots] = torch.tensor([chunk.sequence.rope_delta for chunk in chunks], device=device)
-    return output
+    network.decoder(hidden, window, state)

@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ocria.errors import OcriaError
+from ocria.events import Event
+from ocria.runtime.sampling import Sampling
 
 STATUSES = ("ok", "truncated", "degenerate", "cancelled", "failed", "timeout")
+FINISH_REASONS = ("stop", "length", "degenerate", "failed", "cancelled", "timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +28,24 @@ class Request:
     """One prompt with its images. `id` is the caller's name for it, unique among the live requests.
 
     `prompt`: text, or token ids, with one image placeholder token for each image (the engine repeats it to the
-    number of image tokens). `images`: uint8 arrays [H, W] or [H, W, 3], or PIL images.
+    number of image tokens); the last token is text. `images`: uint8 arrays [H, W] or [H, W, 3], or PIL images.
+    `sampling`: None takes the likeliest token every time.
     """
 
     id: str | int
     prompt: str | Sequence[int]
     images: Sequence[Any] = ()
     limits: Limits = field(default_factory=Limits)
+    sampling: Sampling | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """How a request ended.
 
-    `status` is one of `STATUSES`; `finish_reason` says in a few words why (`stop`, `length`, `loop`, `cancelled`,
-    `timeout`, `non-finite`, `refused`). Confidence is over the tokens that the model chose, the stop token
-    included: mean and minimum of their probability; None when it chose none.
+    `status` is one of `STATUSES` and `finish_reason` one of `FINISH_REASONS`; `error` says more where there is more
+    to say, as of a request that failed. Confidence is over the tokens that the model chose, the stop token included:
+    mean and minimum of their probability; None when it chose none.
     """
 
     id: str | int
@@ -61,11 +66,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """What one step brought for one request: new text, and the result when it ended.
+    """What one step brought for one request: new text, events, and the result when it ended.
 
-    The texts of a request's emissions joined are the text of its result.
+    The texts of a request's emissions joined are the text of its result. The events are `RequestSubmitted`,
+    `PrefillDone` and `TokensAccepted`, without a path, page and unit, which the engine does not know.
     """
 
     id: str | int
     text: str
     result: Result | None = None
+    events: tuple[Event, ...] = ()

@@ -1,43 +1,52 @@
-"""Which slots the rows of a decode step are."""
+"""Which slots the rows of a step are."""
 
 from dataclasses import dataclass
 
 import torch
 
-from ocria.runtime.slots import Slots
+from ocria.runtime.slots import DUMMY
 
 DENSE = 0.75
-"""From this share of live slots on, a step computes a whole run of slots, free ones among them included: a view of
-the state costs nothing, while a gather copies every key and value that a step reads."""
+"""From this share of wanted slots on, a step computes a whole run of slots, others among them included: a view of
+the state costs nothing, while a gather copies every key and value that a step reads. A step leaves slots alone that
+are done or not yet decoding, so the others need no care."""
+BUCKETS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Numbers of rows for which steps are captured or compiled."""
 
 
 @dataclass(frozen=True)
 class StepRows:
-    """`owned`: the slots that want a token, ascending; `row_of`: their rows; slots, count int64 `[B]` and `run` as in
-    `StepInput`. Good for as long as no slot changes hands (`changes`): a free slot among the rows may be taken."""
+    """`owned`: the slots that want a token, ascending; `row_of`: their rows; slots int64 `[B]` and `run` as in
+    `StepInput`."""
 
     owned: tuple[int, ...]
-    changes: int
     row_of: dict[int, int]
     slots: torch.Tensor
-    count: torch.Tensor
     run: slice | None
 
     @classmethod
-    def choose(cls, owned: tuple[int, ...], slots: Slots, device: str | torch.device) -> "StepRows":
+    def choose(cls, owned: tuple[int, ...], device: str | torch.device) -> "StepRows":
+        """Exactly these slots, or a run of slots that they nearly fill."""
         rows, run = owned, None
         if owned:
             span = range(owned[0], owned[-1] + 1)
-            others = set(span).difference(owned)
-            # A slot that is taken but gets no token now, a prompt half read, must not be touched.
-            if len(owned) >= DENSE * len(span) and all(slots.is_free(slot) for slot in others):
+            if len(owned) >= DENSE * len(span):
                 rows, run = tuple(span), slice(span.start, span.stop)
+        return cls._of(owned, rows, run, device)
+
+    @classmethod
+    def bucketed(cls, owned: tuple[int, ...], device: str | torch.device) -> "StepRows":
+        """These slots, padded with the dummy to the next bucket; past the largest one, exactly these."""
+        size = bucket_of(len(owned))
+        return cls._of(owned, owned + (DUMMY,) * (size - len(owned)), None, device)
+
+    @classmethod
+    def _of(cls, owned, rows, run, device) -> "StepRows":
         wanted = set(owned)
-        return cls(
-            owned,
-            slots.changes,
-            {slot: row for row, slot in enumerate(rows)},
-            torch.tensor(rows, dtype=torch.int64, device=device),
-            torch.tensor([int(slot in wanted) for slot in rows], dtype=torch.int64, device=device),
-            run,
-        )
+        row_of = {slot: row for row, slot in enumerate(rows) if slot in wanted}
+        return cls(owned, row_of, torch.tensor(rows, dtype=torch.int64, device=device), run)
+
+
+def bucket_of(count: int) -> int:
+    """The smallest bucket that holds `count` rows; beyond the largest, `count` itself."""
+    return next((size for size in BUCKETS if size >= count), count)

@@ -9,7 +9,7 @@ from ocria.runtime.slots import Slots
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows `start .. start + count` of a prompt."""
+    """Rows `start .. start + count` of a prompt; its last token is not among them (see `prefill`)."""
 
     sequence: Sequence
     start: int
@@ -19,7 +19,7 @@ class Chunk:
 @dataclass(frozen=True, slots=True)
 class StepPlan:
     """`admitted`: requests that got a slot in this plan, in order; `prefill`: chunks for one padded pass;
-    `decode`: requests that get one more token. A request is in at most one of the last two."""
+    `decode`: requests whose prompt was in the state before this step. A request is in at most one of the last two."""
 
     admitted: tuple[Sequence, ...]
     prefill: tuple[Chunk, ...]
@@ -29,8 +29,7 @@ class StepPlan:
 class Scheduler:
     """First come, first served; a request that has entered runs until it ends.
 
-    The phase of a request decides between prefill and decode, never the shape of its rows: a prompt of one
-    token is still a prefill.
+    The phase of a request decides between prefill and step, never the shape of its rows.
     """
 
     def __init__(self, prefill_rows: int, group: int):
@@ -40,6 +39,12 @@ class Scheduler:
 
     def add(self, sequence: Sequence) -> None:
         self.waiting.append(sequence)
+
+    def put_back(self, sequence: Sequence) -> None:
+        """Let a running request wait again, before all others."""
+        del self.running[sequence.id]
+        sequence.restart()
+        self.waiting.appendleft(sequence)
 
     def remove(self, sequence: Sequence) -> None:
         """Forget a request in any phase."""
@@ -73,9 +78,9 @@ class Scheduler:
         chunks: list[Chunk] = []
         longest = 0
         for sequence in self.running.values():
-            if sequence.phase != PREFILL:
+            if sequence.phase != PREFILL or sequence.filled == sequence.prefill_len:
                 continue
-            count = min(sequence.prompt_len - sequence.filled, self.prefill_rows)
+            count = min(sequence.prefill_len - sequence.filled, self.prefill_rows)
             longest = max(longest, count)
             if chunks and longest * (len(chunks) + 1) > self.prefill_rows:
                 break

@@ -5,13 +5,29 @@ from dataclasses import dataclass, field
 import torch
 
 from ocria.errors import EngineError, OcriaError
+from ocria.events import Event, TokensAccepted
 from ocria.model.positions import RopeDelta
-from ocria.runtime.guard import Bounds, find_loop
+from ocria.runtime.guard import Bounds, loop_of
 from ocria.runtime.request import Request, Result
 from ocria.runtime.text import AnswerText
 
-_STATUS = {"stop": "ok", "length": "truncated", "loop": "degenerate", "timeout": "timeout", "cancelled": "cancelled"}
+_STATUS = {"stop": "ok", "length": "truncated"}
 WAITING, PREFILL, DECODE, DONE = "waiting", "prefill", "decode", "done"
+
+
+@dataclass
+class Progress:
+    """What steps brought: tokens, drafts verified, and drafts that held (all tokens but one of each step)."""
+
+    tokens: int = 0
+    drafted: int = 0
+    accepted: int = 0
+
+    def add(self, emitted: int, drafted: int) -> None:
+        """One row of one step."""
+        self.tokens += emitted
+        self.drafted += drafted
+        self.accepted += max(0, emitted - 1)
 
 
 @dataclass(eq=False)
@@ -29,13 +45,15 @@ class Sequence:
     phase: str = WAITING
     slot: int | None = None
     filled: int = 0  # prompt rows that are in the state
-    positions: torch.Tensor | None = None  # int64 [3, prompt], from admission to the end of prefill
+    pending: int = 0  # steps that are launched and not read yet
+    positions: torch.Tensor | None = None  # int64 [3, prefill_len], from admission to the end of prefill
     rope_delta: RopeDelta | None = None
-    hidden: torch.Tensor | None = None  # embedded prompt [prompt, D], likewise
+    hidden: torch.Tensor | None = None  # embedded prompt [prefill_len, D], likewise
     started: float = 0.0
     tokens: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     read: int = 0  # tokens that are in `text`
+    progress: Progress = field(default_factory=Progress)  # since the last event about it
     sent_at: float = 0.0
     error: OcriaError | None = None
 
@@ -48,14 +66,38 @@ class Sequence:
         return len(self.ids)
 
     @property
+    def feed(self) -> list[int]:
+        """The prompt, and after a restart the tokens that were chosen before it."""
+        return self.ids + self.tokens
+
+    @property
+    def prefill_len(self) -> int:
+        """Rows that a prefill computes: the last token of `feed` is left to the first step."""
+        return len(self.ids) + len(self.tokens) - 1
+
+    @property
+    def left(self) -> int:
+        """Output tokens that are still allowed."""
+        return self.bounds.max_tokens - len(self.tokens)
+
+    @property
     def rows(self) -> int:
         """Rows that the request may fill."""
         return len(self.ids) + self.bounds.max_tokens
 
-    @property
-    def kv_len(self) -> int:
-        """Host upper bound of the rows filled once the next pass has run (decode: its token's row included)."""
-        return len(self.ids) + len(self.tokens)
+    def kv_len(self, rows: int) -> int:
+        """Host upper bound of the rows filled once the next step has run, at `rows` rows a step."""
+        return min(len(self.ids) + len(self.tokens) - 1 + (self.pending + 1) * rows, self.rows)
+
+    def restart(self) -> None:
+        """Forget all that is in the state; what was chosen so far becomes part of the prompt."""
+        self.phase, self.slot, self.filled, self.pending = WAITING, None, 0, 0
+        self.hidden = self.positions = self.rope_delta = None
+
+    def news(self) -> tuple[Event, ...]:
+        """An event for the progress since the last call, if there is any."""
+        made, self.progress = self.progress, Progress()
+        return (TokensAccepted(self.id, made.tokens, made.drafted, made.accepted),) if made.tokens else ()
 
     def decode_text(self) -> None:
         """Turn the tokens that are new since the last call into text."""
@@ -65,19 +107,19 @@ class Sequence:
     def result(self, reason: str, now: float) -> Result:
         """The result, once all text is taken."""
         error, loop_start = self.error, None
-        if reason == "non-finite":
+        if reason == "failed" and error is None:
             error = EngineError(
                 f"the model's output is not a number after {len(self.tokens)} tokens",
                 cure="Try another dtype; if that does not help, the weights are damaged.",
             )
-        if reason == "loop":
-            loop_start = self.text.length_of(self.tokens[: sum(find_loop(self.tokens, self.bounds.loop_tokens))])
+        if reason == "degenerate":
+            loop_start = self.text.length_of(self.tokens[: sum(loop_of(self.tokens, self.bounds))])
         chosen = self.probabilities
         return Result(
             self.id,
             self.text.all(),
             tuple(self.tokens),
-            _STATUS.get(reason, "failed"),
+            _STATUS.get(reason, reason),
             reason,
             sum(chosen) / len(chosen) if chosen else None,
             min(chosen, default=None),

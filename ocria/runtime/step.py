@@ -1,57 +1,83 @@
-"""The decode step: a pure function over static buffers, from slot numbers to one more token a slot.
+"""The step: a pure function over static buffers, from slot numbers to the next tokens of every slot.
 
-No host read and no Python that depends on data, so that the same function can be captured or compiled.
+Draft, verify, accept, commit; without a drafter it verifies the last token alone, which is plain decoding. No host
+read and no Python that depends on data, so that the same function is captured or compiled as a whole.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
 from ocria.model.network import Qwen35
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
+from ocria.ops.accept import accept
+from ocria.ops.metadata import metadata
+from ocria.ops.sample import greedy, sample
 from ocria.runtime.buffers import SlotBuffers
+
+
+class Drafter(Protocol):
+    """Proposes tokens; whatever it proposes, the output is that of plain decoding."""
+
+    rows: int
+    """Most rows of a step: the token before the drafts, and the drafts."""
+
+    def propose(self, buffers: SlotBuffers, slots: torch.Tensor) -> None:
+        """For slots `[B]`, write drafts behind the `given` tokens in `buffers.pending`, and their number into
+        `buffers.drafted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """slots int64 `[B]`: the live slots, padded with the dummy 0 or with free slots; count int64 `[B]`: 1, or 0 for
-    padding; kv_len: host upper bound of the rows filled after this step; run: the slots are these consecutive ones,
-    padded with free slots only."""
+    """slots int64 `[B]`: padded with the dummy 0, or with slots that are done; kv_len: host upper bound of the rows
+    filled after this step; run: the slots are these consecutive ones; greedy: no slot samples."""
 
     slots: torch.Tensor
-    count: torch.Tensor
     kv_len: int
     run: slice | None = None
+    greedy: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """token int64 `[B]`; probability fp32 `[B]` of that token, NaN where any logit is not a finite number."""
+    """tokens int64 `[B, T]`, of which the first `emitted` `[B]` are new in this step; probability fp32 `[B, T]` of
+    each; drafted `[B]`: how many drafts were verified; reason int64 `[B]` why the slot is done now, by
+    `ocria.ops.accept`."""
 
-    token: torch.Tensor
+    tokens: torch.Tensor
     probability: torch.Tensor
+    emitted: torch.Tensor
+    drafted: torch.Tensor
+    reason: torch.Tensor
 
 
-def decode_step(network: Qwen35, state: DecoderState, buffers: SlotBuffers, rows: StepInput) -> StepOutput:
-    """Feed each slot its last token, choose the next one. Updates `state` and `buffers` in place, by slot."""
-    start = buffers.seq_index[rows.slots]
-    rope = start + buffers.rope_delta[rows.slots]
-    cos, sin = (table.index_select(0, rope)[:, None] for table in (buffers.cos, buffers.sin))
-    # What a pass writes into a free slot is wiped when a request enters it, so such padding needs no care.
-    full = rows.run is not None
-    window = Window(rows.slots, start, rows.count, cos, sin, rows.kv_len, rows.run, full)
-    hidden = network.decoder(network.embed(buffers.token[rows.slots][:, None]), window, state)
-    output = choose(network.logits(hidden[:, 0]))
-    buffers.token.index_copy_(0, rows.slots, output.token)
-    buffers.seq_index.index_copy_(0, rows.slots, start + rows.count)
-    return output
-
-
-def choose(logits: torch.Tensor) -> StepOutput:
-    """The likeliest token of logits `[B, V]`, in fp32; of equal ones the lowest id."""
-    logits = logits.float()
-    token = logits.argmax(dim=-1)
-    probability = logits.softmax(dim=-1).gather(-1, token[:, None])[:, 0]
-    # One sum instead of a test of every logit: infinities and NaN survive addition, and times 0 become NaN.
-    return StepOutput(token, probability + 0.0 * logits.sum(dim=-1))
+def step(
+    network: Qwen35, state: DecoderState, buffers: SlotBuffers, rows: StepInput, drafter: Drafter | None = None
+) -> StepOutput:
+    """One step of the slots in `rows`. Updates `state` and `buffers` in place."""
+    b = buffers
+    if drafter is not None:
+        drafter.propose(b, rows.slots)
+    ids, length, folded, count, flush, kv_rows, cos, sin = metadata(
+        rows.slots, b.pending, b.given, b.drafted, b.length, b.folded, b.rope_delta, b.done, b.cos, b.sin,
+        b.pending.shape[1], state.ring, state.max_len,
+    )  # fmt: skip
+    window = Window(
+        rows.slots, length, count, cos, sin, rows.kv_len, folded, flush, run=rows.run, kv_rows=kv_rows.flatten()
+    )
+    logits = network.logits(network.decoder(network.embed(ids), window, state))
+    if rows.greedy:
+        chosen, probability = greedy(logits)
+    else:
+        settings = (setting[rows.slots] for setting in (b.temperature, b.top_k, b.top_p, b.seed))
+        each = (setting[:, None].expand_as(ids).flatten() for setting in settings)
+        places = length[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        chosen, probability = sample(logits.flatten(0, 1), *each, places.flatten())
+        chosen, probability = chosen.view_as(ids), probability.view_as(ids)
+    tokens, emitted, reason = accept(
+        chosen, probability, ids, rows.slots, length, count, flush, b.pending, b.given, b.drafted, b.length, b.folded,
+        b.left, b.done, b.stop_ids,
+    )  # fmt: skip
+    return StepOutput(tokens, probability, emitted, (count - 1).clamp(min=0), reason)

@@ -104,10 +104,7 @@ class Learner(nn.Module):
         text = self.config.text
         positions = line_positions(tokens, given.shape[1] + 1)
         cos, sin = text_rope(positions, text.rotary_dim, text.rope_theta, text.mrope_section)
-        rows = hidden.shape[1]
-        every = torch.arange(batch)
-        window = Window(every, torch.zeros_like(every), torch.full_like(every, rows), cos[None], sin[None], rows)
-        return self.network.decoder(hidden, window, None)
+        return self.network.decoder(hidden, Window.whole(cos[None], sin[None], batch), None)
 
 
 def line_positions(tokens: int, after: int) -> torch.Tensor:

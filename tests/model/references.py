@@ -212,17 +212,18 @@ def reference_inputs(prompt: Prompt) -> dict[str, torch.Tensor]:
 class Driver:
     """Runs prompts through our network by the slots of one state, as an engine would, and keeps the logits.
 
-    `hints`: tell the windows all that the host knows, which lets the network take its shorter ways.
+    `hints`: tell the windows all that the host knows, which lets the network take its shorter ways. `ring`: rows of
+    the replay ring, 0 for none.
     """
 
-    def __init__(self, network: Qwen35, slots: int = 1, max_len: int = 200, hints: bool = False):
+    def __init__(self, network: Qwen35, slots: int = 1, max_len: int = 200, hints: bool = False, ring: int = 0):
         self.network, self.hints = network, hints
-        self.state = DecoderState.allocate(network.config.text, slots + 1, max_len, network.dtype)
-        for tensor in (*self.state.keys, *self.state.values, *self.state.delta, *self.state.conv):
-            if tensor is not None:
-                tensor.fill_(float("nan"))  # a slot that is not reset, and the dummy, must not matter
+        self.state = DecoderState.allocate(network.config.text, slots + 1, max_len, network.dtype, ring=ring)
+        for tensor in self.state.tensors():
+            tensor.fill_(float("nan"))  # a slot that is not reset, and the dummy, must not matter
         self.delta: dict[int, int] = {}
         self.length: dict[int, int] = {}
+        self.folded: dict[int, int] = {}
 
     def prefill(self, prompts: dict[int, Prompt], chunks: list[int] | None = None) -> dict[int, torch.Tensor]:
         """Logits [T, V] of whole prompts, by slot. `chunks`: rows of each pass, the rest in a last one."""
@@ -243,8 +244,9 @@ class Driver:
                 part = slice(start, start + count[row])
                 hidden[row, : count[row]] = inputs[slot][0][part]
                 positions[:, row, : count[row]] = inputs[slot][1][:, part]
-            out = self._forward(slots, [start] * len(slots), count, hidden, positions)
+            out = self._prefill(slots, [start] * len(slots), count, hidden, positions)
             for row, slot in enumerate(slots):
+                self.folded[slot] = self.length[slot]
                 logits[slot].append(out[row, : count[row]])
             start += rows
         return {slot: torch.cat(parts) for slot, parts in logits.items()}
@@ -257,7 +259,7 @@ class Driver:
         position = torch.tensor([begin + self.delta.get(slot, 0) for slot, begin in zip(slots, start, strict=True)])
         ids = torch.tensor([tokens.get(slot, 0) for slot in slots])
         hidden = self.network.embed(ids)[:, None]
-        out = self._forward(slots, start, count, hidden, position[None, :, None].expand(3, -1, -1))
+        out = self._step(slots, start, count, hidden, position[None, :, None].expand(3, -1, -1))
         for slot in tokens:
             self.length[slot] += 1
         return {slot: out[row, 0] for row, slot in enumerate(tokens)}
@@ -274,7 +276,7 @@ class Driver:
         return made
 
     def _embed(self, slot: int, prompt: Prompt) -> tuple[torch.Tensor, torch.Tensor]:
-        self.state.reset(slot)
+        self.state.reset([slot])
         self.length[slot] = len(prompt.ids)
         ids = torch.tensor(prompt.ids)
         hidden = self.network.embed(ids)
@@ -285,15 +287,41 @@ class Driver:
         positions, self.delta[slot] = rope_positions(prompt.ids, IMAGE_TOKEN, prompt.grids, merge)
         return hidden, positions
 
-    def _forward(self, slots, start, count, hidden, positions) -> torch.Tensor:
-        text = self.network.config.text
-        cos, sin = text_rope(positions, text.rotary_dim, text.rope_theta, text.mrope_section)
-        end = max(begin + rows for begin, rows in zip(start, count, strict=True))
+    def _prefill(self, slots, start, count, hidden, positions) -> torch.Tensor:
+        cos, sin = self._rope(positions)
         known = {}
         if self.hints:
-            run = slice(slots[0], slots[0] + len(slots))
-            known["run"] = run if slots == list(range(run.start, run.stop)) else None
+            known["run"] = self._run(slots)
             known["full"] = min(count) == hidden.shape[1]
             known["fresh"] = max(start) == 0 and 0 not in slots
-        window = Window(torch.tensor(slots), torch.tensor(start), torch.tensor(count), cos, sin, end, **known)
+        end = max(begin + rows for begin, rows in zip(start, count, strict=True))
+        cursors = (torch.tensor(values) for values in (slots, start, count))
+        window = Window.prefill(*cursors, cos, sin, end, self.state.max_len, **known)
         return self.network.logits(self.network.decoder(hidden, window, self.state))
+
+    def _step(self, slots, start, count, hidden, positions) -> torch.Tensor:
+        """One row of each slot."""
+        cos, sin = self._rope(positions)
+        folded = [self.folded.get(slot, 0) for slot in slots]
+        flush = [begin - done + 2 > self.state.ring for begin, done in zip(start, folded, strict=True)]
+        cursors = [torch.tensor(values) for values in (slots, start, count)]
+        kv_rows = torch.tensor([slot * self.state.max_len + min(row, self.state.max_len - 1)
+                                for slot, row in zip(slots, start, strict=True)])  # fmt: skip
+        window = Window(
+            *cursors, cos, sin, max(start) + 1, torch.tensor(folded), torch.tensor(flush),
+            run=self._run(slots) if self.hints else None, kv_rows=kv_rows,
+        )  # fmt: skip
+        out = self.network.logits(self.network.decoder(hidden, window, self.state))
+        for slot, begin, full in zip(slots, start, flush, strict=True):
+            if full:
+                self.folded[slot] = begin
+        return out
+
+    def _rope(self, positions) -> tuple[torch.Tensor, torch.Tensor]:
+        text = self.network.config.text
+        return text_rope(positions, text.rotary_dim, text.rope_theta, text.mrope_section)
+
+    @staticmethod
+    def _run(slots) -> slice | None:
+        run = slice(slots[0], slots[0] + len(slots))
+        return run if slots == list(range(run.start, run.stop)) else None

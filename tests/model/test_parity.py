@@ -50,7 +50,7 @@ class Pair:
     """As `quick`, in bf16."""
 
     def drivers(self, slots=1):
-        return [Driver(self.plain, slots), Driver(self.quick, slots, hints=True)]
+        return [Driver(self.plain, slots), Driver(self.quick, slots, hints=True), Driver(self.quick, slots, ring=8)]
 
     def prompts(self):
         kinds = ["text", "images"] if self.name in WITH_IMAGES else ["text"]

@@ -147,7 +147,7 @@ def test_non_finite(private, make_request, value):
         count[0] += 1
         out = logits(hidden)
         if count[0] == 4:
-            out[0, 7] = value
+            out[0, 0, 7] = value
         return out
 
     network.logits = broken

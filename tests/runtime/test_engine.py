@@ -137,15 +137,18 @@ def test_equals_transformers(loaded, make_request, rng):
         assert [*result.tokens, *([IM_END] if stopped else [])] == made
 
 
+def state_of(engine):
+    """All tensors of the state, by slot."""
+    return engine.worker.state.tensors() if engine.worker.plan.slots else []
+
+
 @torch.inference_mode()
 def poison(engine):
     """NaN in everything that a free slot, or the dummy, may hold."""
-    tensors = [*engine._state.keys, *engine._state.values, *engine._state.delta, *engine._state.conv]
     for slot in range(engine._slots.count + 1):
         if slot == 0 or engine._slots.is_free(slot):
-            for tensor in tensors:
-                if tensor is not None:
-                    tensor[slot] = float("nan")
+            for tensor in state_of(engine):
+                tensor[slot] = float("nan")
 
 
 def test_poisoned_pools(loaded, make_request, rng):
@@ -172,10 +175,8 @@ def test_unscheduled_slots_are_untouched(loaded, make_request, rng):
         engine.submit(make_request(i, prompt_len=40 if i in (1, 4) else 3, max_tokens=30))
     seen = 0
     while not engine.idle:
-        tensors = [*engine._state.keys, *engine._state.values, *engine._state.delta, *engine._state.conv] if (
-            engine._state is not None
-        ) else []
-        before = [None if tensor is None else tensor.clone() for tensor in tensors]
+        tensors = state_of(engine)
+        before = [tensor.clone() for tensor in tensors]
         phases = {s.slot: (s.phase, s.filled) for s in engine._scheduler.running.values()}
         engine.step()
         for sequence in engine._scheduler.running.values():
@@ -183,7 +184,7 @@ def test_unscheduled_slots_are_untouched(loaded, make_request, rng):
             if phase == "prefill" and sequence.filled == filled:  # it waited for its turn
                 seen += 1
                 for old, new in zip(before, tensors, strict=True):
-                    assert old is None or torch.equal(old[sequence.slot], new[sequence.slot])
+                    assert torch.equal(old[sequence.slot], new[sequence.slot])
     assert seen, "no slot ever waited: the test tests nothing"
 
 
@@ -212,12 +213,12 @@ def test_state_grows_for_a_larger_request(loaded, make_request):
     engine = Engine(loaded, EngineOptions(max_batch=2))
     small, large = make_request("small", max_tokens=4), make_request("large", prompt_len=300, max_tokens=4)
     same(engine.run([small])[0], alone(loaded, small))
-    before = engine._plan.max_len
+    before = engine.worker.plan.max_len
     engine.submit(make_request("running", max_tokens=20))
     engine.step()
     engine.submit(large)
     results, _ = drain(engine)
-    assert engine._plan.max_len > before
+    assert engine.worker.plan.max_len > before
     same(results["large"], alone(loaded, large))
 
 

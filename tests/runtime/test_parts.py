@@ -2,15 +2,12 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-import torch
 
 from ocria.errors import EngineError
-from ocria.runtime.rows import StepRows
+from ocria.runtime.rows import BUCKETS, StepRows, bucket_of
 from ocria.runtime.scheduler import Scheduler
 from ocria.runtime.slots import Slots
-from ocria.runtime.step import choose
 from ocria.runtime.text import AnswerText
 
 
@@ -60,7 +57,7 @@ class TestSlots:
 def queued(name, prompt, output=5):
     bounds = SimpleNamespace(max_tokens=output)
     return SimpleNamespace(
-        id=name, prompt_len=prompt, rows=prompt + output, bounds=bounds, phase="waiting", slot=None, filled=0
+        id=name, prefill_len=prompt, rows=prompt + output, bounds=bounds, phase="waiting", slot=None, filled=0
     )
 
 
@@ -69,7 +66,7 @@ class TestScheduler:
         plan = scheduler.plan(slots, max_len)
         for chunk in plan.prefill:
             chunk.sequence.filled += chunk.count
-            if chunk.sequence.filled == chunk.sequence.prompt_len:
+            if chunk.sequence.filled == chunk.sequence.prefill_len:
                 chunk.sequence.phase = "decode"
         return plan
 
@@ -106,7 +103,7 @@ class TestScheduler:
         sequences = [queued(i, int(rng.integers(1, 80))) for i in range(20)]
         for sequence in sequences:
             scheduler.add(sequence)
-        while any(s.filled < s.prompt_len for s in sequences):
+        while any(s.filled < s.prefill_len for s in sequences):
             chunks = self.plan(scheduler, slots).prefill
             assert 0 < len(chunks) * max(c.count for c in chunks) <= 50
             assert all(c.count > 0 for c in chunks)
@@ -148,64 +145,33 @@ class TestScheduler:
 
 
 class TestRows:
-    def taken(self, count, live):
-        slots = Slots(count)
-        for slot in range(1, count + 1):
-            assert slots.acquire(slot) == slot
-        for slot in set(range(1, count + 1)) - set(live):
-            slots.release(slot, slot)
-        return slots
-
     def test_consecutive_slots_are_a_run(self):
-        rows = StepRows.choose((2, 3, 4), self.taken(6, (2, 3, 4)), "cpu")
+        rows = StepRows.choose((2, 3, 4), "cpu")
         assert rows.run == slice(2, 5)
         assert rows.slots.tolist() == [2, 3, 4]
-        assert rows.count.tolist() == [1, 1, 1]
 
-    def test_few_free_slots_are_computed_along(self):
-        rows = StepRows.choose((1, 2, 4, 5), self.taken(6, (1, 2, 4, 5)), "cpu")
+    def test_a_few_others_are_computed_along(self):
+        rows = StepRows.choose((1, 2, 4, 5), "cpu")
         assert rows.run == slice(1, 6)
-        assert rows.count.tolist() == [1, 1, 0, 1, 1]
-        assert rows.row_of[4] == 3
-
-    def test_a_taken_slot_is_never_computed_along(self):
-        rows = StepRows.choose((1, 2, 4, 5), self.taken(6, (1, 2, 3, 4, 5)), "cpu")
-        assert rows.run is None
-        assert rows.slots.tolist() == [1, 2, 4, 5]
-
-    def test_a_choice_ends_when_a_slot_changes_hands(self):
-        slots = self.taken(5, (1, 2, 4, 5))
-        rows = StepRows.choose((1, 2, 4, 5), slots, "cpu")
-        assert rows.changes == slots.changes
-        slots.acquire("new")
-        assert rows.changes != slots.changes
+        assert rows.slots.tolist() == [1, 2, 3, 4, 5]
+        assert rows.row_of == {1: 0, 2: 1, 4: 3, 5: 4}
 
     def test_scattered_slots_are_gathered(self):
-        rows = StepRows.choose((1, 9), self.taken(9, (1, 9)), "cpu")
+        rows = StepRows.choose((1, 9), "cpu")
         assert rows.run is None
         assert rows.row_of == {1: 0, 9: 1}
 
+    def test_buckets_are_padded_with_the_dummy(self):
+        rows = StepRows.bucketed((1, 4, 9), "cpu")
+        assert rows.slots.tolist() == [1, 4, 9, 0]
+        assert rows.row_of == {1: 0, 4: 1, 9: 2}
+        assert rows.run is None
 
-class TestChoose:
-    def test_the_lowest_id_wins_a_tie(self, rng):
-        logits = torch.from_numpy(rng.normal(size=(50, 333)).astype(np.float32))
-        ids = torch.from_numpy(np.sort(rng.choice(333, (50, 3)), axis=1))
-        logits.scatter_(1, ids, 9.0)
-        assert choose(logits).token.tolist() == ids[:, 0].tolist()
-
-    def test_probability(self, rng):
-        logits = torch.from_numpy(rng.normal(size=(20, 99)).astype(np.float32))
-        assert torch.allclose(choose(logits).probability, logits.double().softmax(-1).amax(-1).float())
-
-    def test_extreme_logits_are_finite(self):
-        output = choose(torch.tensor([[1e30, 0.0], [-1e30, -1e30]]))
-        assert output.probability.tolist() == [1.0, 0.5]
-
-    @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-    def test_any_non_finite_logit_is_seen(self, value):
-        logits = torch.zeros(3, 50)
-        logits[1, 17] = value
-        assert choose(logits).probability.isnan().tolist() == [False, True, False]
+    def test_every_count_has_a_bucket(self):
+        sizes = [bucket_of(count) for count in range(1, 400)]
+        assert all(size >= count for count, size in enumerate(sizes, start=1))
+        assert sizes == sorted(sizes)
+        assert set(sizes[: max(BUCKETS)]) == set(BUCKETS)
 
 
 class TestText:

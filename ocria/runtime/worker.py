@@ -1,0 +1,105 @@
+"""What the engine does on the device: the state of all slots, and the passes over it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ocria.model.image import ImageConfig
+from ocria.model.network import Qwen35
+from ocria.model.state import DecoderState
+from ocria.runtime.buffers import SlotBuffers, SlotEntry
+from ocria.runtime.memory import MemoryPlan
+from ocria.runtime.options import ResolvedOptions
+from ocria.runtime.prefill import embed_prompts, prefill_pass
+from ocria.runtime.readback import Pending, readback_for
+from ocria.runtime.rows import StepRows
+from ocria.runtime.runner import StepRunner
+from ocria.runtime.scheduler import Chunk
+from ocria.runtime.sequence import Sequence
+from ocria.runtime.step import Drafter
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A step on its way: whose rows it has, when it was launched, how many KV rows it reads at most, its output."""
+
+    rows: tuple[tuple[int, Sequence], ...]
+    at: float
+    kv_rows: int
+    output: Pending
+
+
+class Worker:
+    """Allocates state by a plan and runs passes on it. Everything is enqueued in the order of the calls; nothing here
+    waits for the device. `allocate` comes before any pass."""
+
+    def __init__(
+        self, network: Qwen35, image: ImageConfig | None, options: ResolvedOptions, drafter: Drafter | None = None
+    ):
+        self.network, self.image, self.options, self.drafter = network, image, options, drafter
+        self.device = network.device
+        self.readback = readback_for(self.device)
+        self.plan = MemoryPlan.none()
+        self.runner: StepRunner | None = None
+        self.state: DecoderState | None = None
+        self.buffers: SlotBuffers | None = None
+        self._rows = StepRows.choose((), self.device)
+
+    def allocate(self, plan: MemoryPlan) -> None:
+        """State for `plan.slots` requests; the old one goes first, with all that is in it."""
+        self.runner = self.state = self.buffers = None
+        self.plan, self._rows = plan, StepRows.choose((), self.device)
+        if not plan.slots:
+            return
+        text, slots, o = self.network.config.text, plan.slots + 1, self.options
+        dtype = self.network.dtype
+        self.state = DecoderState.allocate(text, slots, plan.max_len, dtype, self.device, o.ring, o.rows)
+        self.buffers = SlotBuffers.allocate(text, slots, plan.max_len, self.device, o.rows)
+        self.runner = StepRunner(self.network, self.state, self.buffers, o, self.drafter)
+
+    def admit(self, sequences: tuple[Sequence, ...]) -> None:
+        """Empty their slots, read their images, embed their prompts. One whose image is broken gets its `error`."""
+        self.state.reset(sequence.slot for sequence in sequences)
+        embed_prompts(self.network, self.image, sequences, self.options.encoder_patches)
+
+    def prefill(self, chunks: list[Chunk]) -> None:
+        """One chunk of each of these prompts."""
+        prefill_pass(self.network, self.state, chunks)
+
+    def enter(self, sequences: Iterable[Sequence]) -> None:
+        """The prompts of these requests are in the state: steps take them along from now on."""
+        self.buffers.enter([_entry(sequence) for sequence in sequences])
+
+    def retire(self, slots: Iterable[int]) -> None:
+        """Steps leave these slots alone from now on."""
+        self.buffers.retire(list(slots))
+
+    def launch(self, sequences: list[Sequence], now: float) -> Launched:
+        """One step of these requests."""
+        owned = tuple(sorted(sequence.slot for sequence in sequences))
+        if owned != self._rows.owned:  # the same in most steps
+            self._rows = self.runner.choose_rows(owned)
+        lengths = [sequence.kv_len(self.options.rows) for sequence in sequences]
+        greedy = all(sequence.request.sampling is None for sequence in sequences)
+        output = self.runner.run(self._rows, max(lengths), greedy)
+        for sequence in sequences:
+            sequence.pending += 1
+        row_of = self._rows.row_of
+        rows = tuple((row_of[sequence.slot], sequence) for sequence in sequences)
+        return Launched(rows, now, sum(lengths), self.readback.start(output))
+
+
+def _entry(sequence: Sequence) -> SlotEntry:
+    sampling = sequence.request.sampling
+    drawn = {}
+    if sampling is not None:
+        drawn = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
+        drawn["seed"] = sampling.seed_of(sequence.id)
+    return SlotEntry(
+        sequence.slot,
+        sequence.feed[-1],
+        sequence.prefill_len,
+        sequence.rope_delta,
+        sequence.left,
+        tuple(sequence.bounds.stop_ids),
+        **drawn,
+    )
