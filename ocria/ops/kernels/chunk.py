@@ -7,9 +7,9 @@
 G is the running sum of g within a chunk, A the strictly lower part of (beta k) k^T exp(G_i - G_j), S the state before
 the chunk. Exponents are differences of G towards the past, masked before exp, so never above 0.
 
-Which chunk belongs to which segment is found out on the device: the grid depends on shapes only. There are at most
-N // CHUNK + B chunks; programs beyond the last one leave. Between the launches a chunk of CHUNK rows takes
-(CHUNK (Dk + Dv + 1) + Dk Dv) fp32 values per head.
+Which chunk belongs to which segment is found out on the device, by the first launch: the grid depends on shapes only.
+There are at most N // CHUNK + B chunks; programs beyond the last one leave. Between the launches a chunk of CHUNK
+rows takes (CHUNK (Dk + Dv + 1) + Dk Dv) fp32 values per head.
 
 Precision of the dots: k k^T and q k^T of 16-bit inputs are taken in that type, which loses nothing, as the products
 are exact and summed in fp32. The inverse is taken in three TF32 products (nearly fp32), since its errors reach all
@@ -96,15 +96,18 @@ def _solve(
 
 @triton.jit
 def prepare_kernel(
-    k, v, g, beta, first, count, w, u, decay, SEGMENTS,
+    k, v, g, beta, first, count, place, w, u, decay, SEGMENTS,
     KEY_HEADS: tl.constexpr, VALUE_HEADS: tl.constexpr, KEY_DIM: tl.constexpr, VALUE_DIM: tl.constexpr,
     CHUNK: tl.constexpr, BLOCK: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr,
     PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """Grid (value heads, chunks)."""
+    """Grid (value heads, chunks). place: the segment of each chunk and the chunk's index within it."""
     head = tl.program_id(0)
     chunk = tl.program_id(1)
     segment, within = _locate(chunk, count, SEGMENTS, CHUNK, BLOCK_B)
+    if head == 0:
+        tl.store(place + 2 * chunk, segment)
+        tl.store(place + 2 * chunk + 1, within)
     if segment >= SEGMENTS:
         return
     r = tl.arange(0, CHUNK)
@@ -176,17 +179,18 @@ def states_kernel(
 
 @triton.jit
 def outputs_kernel(
-    q, k, d, decay, states, first, count, o, SEGMENTS,
+    q, k, d, decay, states, place, first, count, o, SEGMENTS,
     KEY_HEADS: tl.constexpr, VALUE_HEADS: tl.constexpr, KEY_DIM: tl.constexpr, VALUE_DIM: tl.constexpr,
-    CHUNK: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
+    CHUNK: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
     PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Grid (blocks of value channels, value heads, chunks)."""
     head = tl.program_id(1)
     chunk = tl.program_id(2)
-    segment, within = _locate(chunk, count, SEGMENTS, CHUNK, BLOCK_B)
+    segment = tl.load(place + 2 * chunk)
     if segment >= SEGMENTS:
         return
+    within = tl.load(place + 2 * chunk + 1)
     r = tl.arange(0, CHUNK)
     ck = tl.arange(0, BLOCK_K)
     cv = tl.program_id(0) * BLOCK_V + tl.arange(0, BLOCK_V)
@@ -222,24 +226,26 @@ def launch(q, k, v, g, beta, checkpoint, slots, first, count):
     u = g.new_empty(chunks * CHUNK, heads, value_dim)
     decay = g.new_empty(chunks * CHUNK, heads)
     states = g.new_empty(chunks, heads, key_dim, value_dim)
+    place = count.new_empty(chunks, 2, dtype=torch.int32)
     o = torch.zeros_like(v)
     shapes = {
         "KEY_HEADS": key_heads, "VALUE_HEADS": heads, "KEY_DIM": key_dim, "VALUE_DIM": value_dim, "CHUNK": CHUNK,
-        "BLOCK_B": triton.next_power_of_2(segments), "BLOCK_K": _block(key_dim),
-        "PRECISION": "tf32x3" if v.dtype == torch.float32 else "tf32",
+        "BLOCK_K": _block(key_dim), "PRECISION": "tf32x3" if v.dtype == torch.float32 else "tf32",
     }  # fmt: skip
+    block_b = triton.next_power_of_2(segments)
     wrap(prepare_kernel)[(heads, chunks)](
-        k, v, g, beta, first, count, w, u, decay, segments,
-        **shapes, BLOCK=_BLOCK, BLOCK_D=min(_PREPARE_D, _block(max(key_dim, value_dim))), INTERPRETED=INTERPRETED,
-        **_OPTIONS,
+        k, v, g, beta, first, count, place, w, u, decay, segments,
+        **shapes, BLOCK=_BLOCK, BLOCK_B=block_b, BLOCK_D=min(_PREPARE_D, _block(max(key_dim, value_dim))),
+        INTERPRETED=INTERPRETED, **_OPTIONS,
     )  # fmt: skip
     block_v = min(_STATES_V, _block(value_dim))
     wrap(states_kernel)[(triton.cdiv(value_dim, block_v), heads, segments)](
-        k, w, u, decay, states, checkpoint, slots, first, count, **shapes, BLOCK_V=block_v, **_OPTIONS
-    )
+        k, w, u, decay, states, checkpoint, slots, first, count,
+        **shapes, BLOCK_B=block_b, BLOCK_V=block_v, **_OPTIONS,
+    )  # fmt: skip
     block_v = min(_OUTPUTS_V, _block(value_dim))
     wrap(outputs_kernel)[(triton.cdiv(value_dim, block_v), heads, chunks)](
-        q, k, u, decay, states, first, count, o, segments,
+        q, k, u, decay, states, place, first, count, o, segments,
         **shapes, BLOCK_V=block_v, INTERPRETED=INTERPRETED, **_OPTIONS,
     )  # fmt: skip
     return o
@@ -254,14 +260,14 @@ def aot_variants() -> list[AotVariant]:
     s = SHAPES_4B
     common = {
         "KEY_HEADS": s.key_heads, "VALUE_HEADS": s.value_heads, "KEY_DIM": s.key_dim, "VALUE_DIM": s.value_dim,
-        "CHUNK": CHUNK, "BLOCK_B": 8, "BLOCK_K": s.key_dim, "PRECISION": "tf32",
+        "CHUNK": CHUNK, "BLOCK_K": s.key_dim, "PRECISION": "tf32",
     }  # fmt: skip
     types = dict.fromkeys(("q", "k", "v", "o"), "*bf16") | dict.fromkeys(("slots", "first", "count"), "*i64")
     types |= dict.fromkeys(("g", "beta", "w", "u", "d", "decay", "states", "checkpoint"), "*fp32")
-    types["SEGMENTS"] = "i32"
+    types |= {"SEGMENTS": "i32", "place": "*i32"}
     parts = (
-        ("prepare", prepare_kernel, {"BLOCK": _BLOCK, "BLOCK_D": _PREPARE_D, "INTERPRETED": False}),
-        ("states", states_kernel, {"BLOCK_V": _STATES_V}),
+        ("prepare", prepare_kernel, {"BLOCK": _BLOCK, "BLOCK_B": 8, "BLOCK_D": _PREPARE_D, "INTERPRETED": False}),
+        ("states", states_kernel, {"BLOCK_B": 8, "BLOCK_V": _STATES_V}),
         ("outputs", outputs_kernel, {"BLOCK_V": _OUTPUTS_V, "INTERPRETED": False}),
     )
     variants = []
