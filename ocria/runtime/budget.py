@@ -5,6 +5,9 @@ The image processor, the scheduler, the memory plan and the error messages all a
 
 import math
 import os
+import sys
+from bisect import bisect_right
+from functools import cached_property
 
 import torch
 
@@ -21,6 +24,7 @@ from ocria.runtime.memory import (
     free_memory,
     network_bytes,
     refusal,
+    request_bytes,
     resident_bytes,
     state_parts,
     text_bytes,
@@ -99,13 +103,12 @@ class PageBudget:
         """Repeated tokens that the image can still hold."""
         return max(_LOOP_LEAST[self.unit], math.ceil(_LOOP_PER_IMAGE_TOKEN[self.unit] * image_tokens))
 
-    @property
+    @cached_property
     def max_len(self) -> int:
-        """Most rows of one request: the least of option, checkpoint and memory."""
-        limits = [self.config.text.max_position_embeddings, self._memory_rows()]
-        if self.options.max_len is not None:
-            limits.append(self.options.max_len)
-        return max(0, min(limits))
+        """Most rows of one request: the least of option, checkpoint, and memory, when it has that to itself."""
+        most = min(self.config.text.max_position_embeddings, self.options.max_len or sys.maxsize)
+        fit = bisect_right(range(most + 1), self.memory_bytes, key=lambda rows: self._plan(1, rows).total)
+        return max(0, fit - 1)
 
     def plan(self, rows: int) -> MemoryPlan:
         """A plan for requests of `rows` rows: as many slots as asked for, or as the memory holds.
@@ -134,6 +137,7 @@ class PageBudget:
     def _plan(self, slots: int, max_len: int) -> MemoryPlan:
         o, vision = self.options, self.config.vision
         patches = 0 if self.image is None else self.most_image_tokens * self.image.merge_size**2
+        prompt = min(max_len, self.most_image_tokens + LEN_BUCKET) if self.image else max_len
         state = state_parts(self.config.text, max_len, self.dtype, o)
         return MemoryPlan(
             slots,
@@ -142,15 +146,10 @@ class PageBudget:
             weights=self._weights,
             graphs=o.graph_memory_bytes,
             vision=vision_bytes(vision, max(patches, o.encoder_patches), self.dtype) if vision and patches else 0,
-            text=text_bytes(self.config.text, o.prefill_rows, max_len, slots, self.dtype),
+            text=text_bytes(self.config.text, o.prefill_rows, max_len, self.dtype)
+            + slots * request_bytes(self.config.text, prompt, self.dtype),
             **{part: amount * (slots + 1) for part, amount in state.items()},
         )
-
-    def _memory_rows(self) -> int:
-        """Rows of one request when it has the memory to itself, beside the dummy slot."""
-        none = self._plan(1, 0).total
-        each = self._plan(1, 1).total - none
-        return (self.memory_bytes - none) // each
 
 
 def plan_checkpoint(

@@ -3,17 +3,19 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from large_model import large_config
 from safetensors.torch import save_file
-from small_model import CONFIG
+from small_model import CONFIG, random_weights
 from torch.profiler import ProfilerActivity, profile
 
 from ocria.errors import CheckpointError, EngineError
-from ocria.model.config import VisionConfig
+from ocria.model.config import ModelConfig, VisionConfig
+from ocria.model.network import Qwen35
 from ocria.model.profiles import Profile
 from ocria.model.state import DecoderState
 from ocria.model.vision import VisionEncoder
@@ -32,6 +34,7 @@ from ocria.runtime.memory import (
     vision_bytes,
 )
 from ocria.runtime.options import EngineOptions, resolve
+from ocria.runtime.request import Limits, Request
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 GIB = 1 << 30
@@ -130,8 +133,8 @@ def test_no_plan_exceeds_the_limit(loaded, memory):
     plan = budget.plan(budget.max_len)
     assert plan.total <= memory
     assert plan.slots >= 1
-    logits = 248320 * (2 + 4 + 4)
-    another = plan.bytes // (plan.slots + 1) + logits
+    beside = 248320 * (2 + 4 + 4) + min(plan.max_len, 16384 + 128) * (2560 * 2 + 24)  # logits, embedded prompt
+    another = plan.bytes // (plan.slots + 1) + beside
     assert plan.slots == 64 or plan.total + another > memory
 
 
@@ -229,6 +232,44 @@ def test_the_vision_peak_is_not_underestimated(rng, dtype):
     with torch.inference_mode():
         measured = peak_bytes(lambda: encoder(patches, [(1, rows, columns)])) + patches.nbytes
     assert measured <= vision_bytes(config, rows * columns, dtype) <= 2 * measured
+
+
+SHAPES = [
+    {},
+    {
+        "hidden_size": 320, "intermediate_size": 900, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "head_dim": 128, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 64,
+        "linear_value_head_dim": 64, "vocab_size": 1000,
+    },
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", SHAPES, ids=["small", "wide"])
+def test_the_text_peak_is_not_underestimated(tokenizer, seed, dtype, shape):
+    """Two long prompts in chunks through the engine. The mask, counted for full slots, makes it an upper bound."""
+    from ocria.runtime.engine import Engine
+
+    data = json.loads(json.dumps(CONFIG))
+    data["text_config"] |= shape
+    data["vision_config"]["out_hidden_size"] = data["text_config"]["hidden_size"]
+    if shape:
+        data["text_config"]["rope_parameters"] |= {"mrope_section": [16, 8, 8]}
+    config = ModelConfig.from_dict(data)
+    network = Qwen35(config).to(dtype).eval().requires_grad_(False)
+    random_weights(network, seed)
+    profile = Profile(name="small", unit="line", prompt="", dialect="text", max_output_tokens=64)
+    loaded = SimpleNamespace(network=network, tokenizer=tokenizer, config=config, profile=profile, image=None)
+    engine = Engine(loaded, EngineOptions(max_batch=2, prefill_rows=256))
+    requests = [Request(name, [65] * 700, (), Limits(max_tokens=2)) for name in "ab"]
+    engine.run(requests)  # the state is allocated here, and not counted
+    for request in requests:
+        engine.submit(request)
+    most = 0
+    while not engine.idle:
+        most = max(most, peak_bytes(engine.step))
+    planned = engine.budget.plan(702).text
+    assert most <= planned <= 4 * most
 
 
 def test_sizes_are_readable():
