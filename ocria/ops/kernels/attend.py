@@ -19,7 +19,6 @@ from ocria.ops.kernels.rounding import rounded
 from ocria.ops.register import INTERPRETED, wrap
 
 _MOST_PARTS = 32
-_BLOCK_N = 64  # keys per turn of the loop
 
 
 @triton.jit
@@ -194,7 +193,7 @@ def launch_attend(qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots
     if parts > 1:
         wrap(join_kernel)[(heads, batch * rows)](
             shares, stats, qg, length, count, out, *qg.stride()[:2], **sizes, PARTS=parts, LEAST=tiles["LEAST"],
-            BLOCK_N=_BLOCK_N, BLOCK_P=triton.next_power_of_2(parts), BLOCK_D=block_d, INTERPRETED=INTERPRETED,
+            BLOCK_N=tiles["BLOCK_N"], BLOCK_P=triton.next_power_of_2(parts), BLOCK_D=block_d, INTERPRETED=INTERPRETED,
         )  # fmt: skip
     return out
 
@@ -212,7 +211,7 @@ def aot_variants() -> list[AotVariant]:
             more = {"SCALE": s.head_dim**-0.5 * math.log2(math.e), "HKV": s.kv_heads, "PARTS": parts, **tiles}
             name = f"attend T={rows} parts={parts}"
             variants.append(_variant(name, attention_kernel, sizes | more, num_warps=warps, needs_dot=True))
-        more = {"PARTS": parts, "LEAST": tiles["LEAST"], "BLOCK_N": _BLOCK_N, "BLOCK_P": parts}
+        more = {"PARTS": parts, "LEAST": tiles["LEAST"], "BLOCK_N": tiles["BLOCK_N"], "BLOCK_P": parts}
         variants.append(_variant(f"attend join T={rows}", join_kernel, sizes | more))
     return variants
 
@@ -228,12 +227,13 @@ def _variant(name, kernel, constants, **options):
 def _tiles(rows: int, group: int, max_len: int) -> tuple[dict[str, int], int, int]:
     """Block sizes and the fewest keys of a part, the number of parts, and warps.
 
-    A part leaves `rows * group * D` fp32 behind for at least that many times eight keys and values read.
+    A part leaves `rows * group * D` fp32 behind for at least that many times eight keys and values read. Tiles of
+    keys are small enough for two programs in the shared memory of a Hopper multiprocessor, and one elsewhere.
     """
     block_m = max(16, triton.next_power_of_2(rows * group))
-    least = max(8 * block_m, _BLOCK_N)
-    parts = min(_MOST_PARTS, triton.cdiv(max_len, least))
-    return {"LEAST": least, "BLOCK_M": block_m, "BLOCK_N": _BLOCK_N}, parts, 8 if block_m > 32 else 4
+    tall = block_m > 32
+    parts = min(_MOST_PARTS, triton.cdiv(max_len, 8 * block_m))
+    return {"LEAST": 8 * block_m, "BLOCK_M": block_m, "BLOCK_N": 32 if tall else 64}, parts, 8 if tall else 4
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
