@@ -21,10 +21,10 @@ EXP2 = (1488522224, 515881603, 119183688, 20609476, 2773769, 246789)
 """(1 - 2^-f) / f on [0, 1] in Q31, signs alternating from +; error below 1e-8."""
 GAP = (536871905, 111829004, 33662760, 11505593, 4253731, 2667402, 0, 0, 651304)
 """ln(-2 ln(1 - x / 2) / x) / x on [0, 1] in Q31, all signs +; non-negative least squares, error below 2e-8."""
-LN2 = round(math.log(2) * 2**32)
-"""In Q32."""
-LOG2E = round(math.log2(math.e) * 2**31)
-"""In Q31."""
+LN2 = 2 * round(math.log(2) * 2**31)
+"""In Q32; even, as `_high` wants it."""
+LOG2E = 2 * round(math.log2(math.e) * 2**30)
+"""In Q31; even."""
 GUMBEL_BITS = 26
 """Noise is computed in Q26: its range of -3.2 to 22.9 fits 32 bits with sign."""
 LN_SCALE = round(GUMBEL_BITS * math.log(2) * 2**GUMBEL_BITS)
@@ -81,5 +81,8 @@ def _rising(x: torch.Tensor, coefficients: tuple[int, ...]) -> torch.Tensor:
 
 
 def _high(a: torch.Tensor, b: torch.Tensor | int) -> torch.Tensor:
-    """The upper 32 bits of the 64-bit product."""
-    return a * b >> 32 & _MASK
+    """The upper 32 bits of the 64-bit product of a and b without its last bit.
+
+    That bit is left out so that no product overflows int64: C++ compilers build on that never happening.
+    """
+    return a * (b >> 1) >> 31

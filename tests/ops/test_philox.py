@@ -1,5 +1,7 @@
 """Random numbers: published answers, noise against its formula in fp64, and the same bits from kernels."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -115,6 +117,18 @@ def test_noise_depends_on_seed_position_and_column_alone():
         for j in range(i):
             assert not (together[i] == together[j]).any(), "streams share numbers"
     assert together.unique().numel() == together.numel()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+def test_compiled_code_gives_the_same_bits():
+    """C++ compilers assume that integers do not overflow, and Inductor has index arithmetic of its own."""
+    torch._dynamo.reset()
+    seed = torch.seed() % 2**32
+    print("seed", seed)
+    g = torch.Generator().manual_seed(seed)
+    seeds, positions = torch.randint(-(2**63), 2**63 - 1, (2, 9), generator=g)
+    compiled = torch.compile(lambda s, p: gumbel_noise(s, p, 83), fullgraph=True)
+    assert torch.equal(compiled(seeds, positions), gumbel_noise(seeds, positions, 83))
 
 
 def test_noise_has_the_gumbel_distribution():

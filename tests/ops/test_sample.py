@@ -133,7 +133,7 @@ def test_filters_keep_what_transformers_keeps(g):
 
 
 @pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize(("vocab", "rows"), [(1, 3), (127, 10), (128, 10), (300, 20)])
+@pytest.mark.parametrize(("vocab", "rows"), [(1, 3), (127, 8), (128, 8), (300, 10)])
 def test_kernel_draws_what_the_torch_form_draws(g, vocab, rows):
     arguments = requests(g, rows, vocab)
     token, probability = kernel(sample, *arguments)
@@ -143,6 +143,17 @@ def test_kernel_draws_what_the_torch_form_draws(g, vocab, rows):
     token, probability = kernel(greedy, arguments[0])
     assert torch.equal(token, arguments[0].argmax(-1))
     assert torch.allclose(probability, arguments[0].softmax(-1).amax(-1), rtol=1e-5)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(("top_k", "top_p", "rows"), [(2, 1.0, 22), (0, 0.1, 14), (8, 0.5, 14)])
+def test_kernel_ends_where_the_filters_end(g, top_k, top_p, rows):
+    """Of almost equal logits, where the one behind the last kept is drawn as readily as that."""
+    logits = torch.randn(rows, 30, generator=g) * 0.01
+    settings = (torch.ones(rows), torch.full((rows,), top_k), torch.full((rows,), top_p))
+    seed, position = torch.randint(0, 2**40, (2, rows), generator=g)
+    arguments = (logits, *settings, seed, position)
+    assert torch.equal(kernel(sample, *arguments)[0], sample.torch_form(*arguments)[0])
 
 
 def test_kernel_with_chunks_of_full_size(g):

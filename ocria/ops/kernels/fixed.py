@@ -26,8 +26,9 @@ def gumbel(word):
     """Gumbel noise fp32 of uniform words uint32: `ocria.ops.fixed.gumbel`."""
     small = word < 0x80000000
     m = 2 * tl.where(small, word, word ^ 0xFFFFFFFF) + 1
+    x = m ^ 1  # m is odd, factors are even
     minus_ln = tl.umulhi(tl.zeros_like(m) + _FAR - _log2(m), _LN2)
-    below = (minus_ln - (tl.umulhi(_polynomial(m, _GAP, _GAP_DEGREE, False), m) >> (31 - _BITS))).to(tl.int32)
+    below = (minus_ln - (tl.umulhi(_polynomial(x, _GAP, _GAP_DEGREE, False), x) >> (31 - _BITS))).to(tl.int32)
     above = (tl.zeros_like(m) + _LN_SCALE - tl.umulhi(_log2(minus_ln), _LN2)).to(tl.int32)
     return tl.where(small, below, above).to(tl.float32) * _UNIT
 
