@@ -96,7 +96,7 @@ class TokensAccepted(Event):
 
     request: str | int
     tokens: int
-    """Tokens that became part of the answer."""
+    """Tokens that were chosen for it, a stop token included."""
     drafted: int = 0
     """Drafts that were verified."""
     accepted: int = 0
