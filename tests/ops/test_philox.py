@@ -127,8 +127,8 @@ def test_compiled_code_gives_the_same_bits():
     print("seed", seed)
     g = torch.Generator().manual_seed(seed)
     seeds, positions = torch.randint(-(2**63), 2**63 - 1, (2, 9), generator=g)
-    compiled = torch.compile(lambda s, p: gumbel_noise(s, p, 83), fullgraph=True)
-    assert torch.equal(compiled(seeds, positions), gumbel_noise(seeds, positions, 83))
+    compiled = torch.compile(lambda s, p: gumbel_noise(s, p, 64), fullgraph=True)
+    assert torch.equal(compiled(seeds, positions), gumbel_noise(seeds, positions, 64))
 
 
 def test_noise_has_the_gumbel_distribution():
