@@ -305,18 +305,17 @@ def test_too_large_is_refused_at_submit(loaded, make_request, rng):
 
 
 def test_memory_bounds_the_slots(loaded, make_request):
-    probe = Engine(loaded, EngineOptions(max_batch=1)).budget.plan(128)
-    each, logits = probe.bytes // 2, 272 * 12
-    fixed = probe.total - probe.bytes
-    engine = Engine(loaded, EngineOptions(max_batch=32, memory_bytes=fixed + 4 * each + 2 * logits + 5))
+    plan = Engine(loaded, EngineOptions(max_batch=3)).budget.plan(128)
+    engine = Engine(loaded, EngineOptions(max_batch=32, memory_bytes=plan.total + 5))
     requests = [make_request(i, max_tokens=6) for i in range(7)]
     ticks = []
     results = engine.run(requests, lambda event: ticks.append(engine.tick()))
     assert [r.tokens for r in results] == [r.tokens for r in Engine(loaded).run(requests)]
     assert max(tick.running for tick in ticks) == 3
-    assert ticks[-1].state_bytes == 4 * each
+    assert ticks[-1].state_bytes == plan.bytes
+    tight = EngineOptions(memory_bytes=plan.total - plan.bytes + plan.bytes // 4)
     with pytest.raises(InputError, match="too large"):
-        Engine(loaded, EngineOptions(memory_bytes=fixed + each)).submit(make_request("r", prompt_len=140))
+        Engine(loaded, tight).submit(make_request("r", prompt_len=140))
 
 
 @pytest.mark.parametrize(
