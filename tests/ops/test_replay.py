@@ -51,7 +51,8 @@ def empty_state(slots, ring, heads, dims, dtype=torch.float32):
 def with_history(slots, length, folded, ring, heads, dims, dtype=torch.float32):
     """State in which `slots` have the rows folded..length-1 in their rings, with the deltas that belong to them."""
     state = empty_state(int(slots.max()) + 2, ring, heads, dims, dtype)
-    state[0][slots] = torch.randn(len(slots), *state[0].shape[1:])
+    at = F.pad(slots, (1, 0))  # the dummy slot too: a write to it would show
+    state[0][at] = torch.randn(len(at), *state[0].shape[1:])
     for slot, end, start in zip(slots.tolist(), length.tolist(), folded.tolist(), strict=True):
         if end > start:
             rows = draw_rows(1, end - start, heads=heads, dims=dims, dtype=dtype)
@@ -138,9 +139,10 @@ def test_every_history_and_window(name, width, ring, heads, dims):
     slots = torch.randperm(len(cases)) + 1
     folded = torch.randint(0, 2**40, slots.shape)
     state = with_history(slots, folded + history, folded, ring, heads, dims)
-    slots, folded, length, count = (F.pad(cursor, (0, 2)) for cursor in (slots, folded, folded + history, count))
+    length, flush = F.pad(folded + history, (0, 2), value=4), F.pad(torch.rand(len(slots)) < 0.5, (0, 2), value=True)
+    slots, folded, count = (F.pad(cursor, (0, 2)) for cursor in (slots, folded, count))
     rows = poison(draw_rows(len(slots), width, heads=heads, dims=dims), count)
-    check(name, rows, state, slots, length, folded, count, torch.rand(len(slots)) < 0.5)
+    check(name, rows, state, slots, length, folded, count, flush)
 
 
 def test_a_window_in_full_use():
