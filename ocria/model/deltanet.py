@@ -42,12 +42,14 @@ class GatedDeltaNet(nn.Module):
         self.out_proj = Linear(config.value_dim, config.hidden_size, bias=False)
         self._fused: Projections | None = None
         self._gates: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._taps: torch.Tensor | None = None  # `[C, K]`, each tap contiguous
 
     def prepare(self, pack: bool) -> list[Linear]:
         """Compute all inputs of the recurrence in one product from now on; returns the layers that are part of it."""
         layers = [self.in_proj_qkv, self.in_proj_z, self.in_proj_b, self.in_proj_a]
         self._fused = Projections(layers, pack)
         self._gates = self._gate_constants()
+        self._taps = self.conv1d.weight[:, 0].t().contiguous().t()
         return layers
 
     def _decay_rate(self) -> torch.Tensor:
@@ -82,8 +84,8 @@ class GatedDeltaNet(nn.Module):
         rate, bias = self._gates or self._gate_constants()
         cursors = (window.slots, window.length, window.count)
         q, k, v, g, beta = gated_conv(
-            qkv, a, b, self.conv1d.weight[:, 0], rate, bias, state.conv_ring[place], *cursors,
-            c.linear_num_key_heads, c.linear_key_head_dim,
+            qkv, a, b, self.conv1d.weight[:, 0] if self._taps is None else self._taps, rate, bias,
+            state.conv_ring[place], *cursors, c.linear_num_key_heads, c.linear_key_head_dim, window.conv_rows,
         )  # fmt: skip
         checkpoint = state.checkpoint[place]
         if not window.is_step:

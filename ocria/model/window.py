@@ -24,6 +24,7 @@ class Window:
 
     What follows from these, computed once for all layers (see `prefill`):
     kv_rows `[B * T]` int64: where each row goes in a cache of `[slots * max_len]` rows, padding into the dummy;
+    conv_rows: likewise in the ring of the short convolution, by `ocria.ops.conv.ring_rows`, or None;
     valid bool `[B, T]`: rows that are not padding, None when full; mask fp32 `[B, 1, T, kv_len]`: what is added to the
     scores, 0 up to each row's own key and -inf beyond, None where the causal mask of the rows alone does.
     """
@@ -40,6 +41,7 @@ class Window:
     full: bool = False
     fresh: bool = False
     kv_rows: torch.Tensor | None = None
+    conv_rows: torch.Tensor | None = None
     valid: torch.Tensor | None = None
     mask: torch.Tensor | None = None
 

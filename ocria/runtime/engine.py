@@ -282,8 +282,8 @@ class Engine:
             if sequence.phase != DECODE:
                 continue  # it ended while the step was on its way
             sequence.pending -= 1
-            counts.add(output.emitted[row], output.drafted[row])
-            sequence.progress.add(output.emitted[row], output.drafted[row])
+            counts.add(output, row)
+            sequence.progress.add(output, row)
             self._take(sequence, output, row, now)
         seconds = now - max(launched.at, self._collected)
         self._collected = now

@@ -8,6 +8,7 @@ from ocria.errors import EngineError, OcriaError
 from ocria.events import Event, TokensAccepted
 from ocria.model.positions import RopeDelta
 from ocria.runtime.guard import Bounds, loop_of
+from ocria.runtime.readback import HostOutput
 from ocria.runtime.request import Request, Result
 from ocria.runtime.text import AnswerText
 
@@ -17,17 +18,17 @@ WAITING, PREFILL, DECODE, DONE = "waiting", "prefill", "decode", "done"
 
 @dataclass
 class Progress:
-    """What steps brought: tokens, drafts verified, and drafts that held (all tokens but one of each step)."""
+    """What steps brought: tokens, drafts verified, and drafts that held."""
 
     tokens: int = 0
     drafted: int = 0
     accepted: int = 0
 
-    def add(self, emitted: int, drafted: int) -> None:
+    def add(self, output: HostOutput, row: int) -> None:
         """One row of one step."""
-        self.tokens += emitted
-        self.drafted += drafted
-        self.accepted += max(0, emitted - 1)
+        self.tokens += output.emitted[row]
+        self.drafted += output.drafted[row]
+        self.accepted += output.accepted[row]
 
 
 @dataclass(eq=False)

@@ -13,7 +13,9 @@ from ocria.model.network import Qwen35
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.accept import accept
+from ocria.ops.conv import ring_rows
 from ocria.ops.metadata import metadata
+from ocria.ops.register import uses_kernels
 from ocria.ops.sample import greedy, sample
 from ocria.runtime.buffers import SlotBuffers
 
@@ -43,13 +45,14 @@ class StepInput:
 @dataclass(frozen=True, slots=True)
 class StepOutput:
     """tokens int64 `[B, T]`, of which the first `emitted` `[B]` are new in this step; probability fp32 `[B, T]` of
-    each; drafted `[B]`: how many drafts were verified; reason int64 `[B]` why the slot is done now, by
-    `ocria.ops.accept`."""
+    each; drafted, accepted `[B]`: how many drafts were verified, and held; reason int64 `[B]` why the slot is done now,
+    by `ocria.ops.accept`."""
 
     tokens: torch.Tensor
     probability: torch.Tensor
     emitted: torch.Tensor
     drafted: torch.Tensor
+    accepted: torch.Tensor
     reason: torch.Tensor
 
 
@@ -65,8 +68,9 @@ def step(
         b.pending.shape[1], state.ring, state.max_len,
     )  # fmt: skip
     window = Window(
-        rows.slots, length, count, cos, sin, rows.kv_len, folded, flush, run=rows.run, kv_rows=kv_rows.flatten()
-    )
+        rows.slots, length, count, cos, sin, rows.kv_len, folded, flush, run=rows.run, kv_rows=kv_rows.flatten(),
+        conv_rows=_conv_rows(network, state, rows.slots, length, ids),
+    )  # fmt: skip
     logits = network.logits(network.decoder(network.embed(ids), window, state))
     if rows.greedy:
         chosen, probability = greedy(logits)
@@ -80,4 +84,14 @@ def step(
         chosen, probability, ids, rows.slots, length, count, flush, b.pending, b.given, b.drafted, b.length, b.folded,
         b.left, b.done, b.stop_ids,
     )  # fmt: skip
-    return StepOutput(tokens, probability, emitted, (count - 1).clamp(min=0), reason)
+    drafted = (count - 1).clamp(min=0)
+    accepted = (b.length.index_select(0, rows.slots) - length - 1).clamp(min=0)
+    return StepOutput(tokens, probability, emitted, drafted, accepted, reason)
+
+
+def _conv_rows(network, state, slots, length, ids) -> torch.Tensor | None:
+    """The rows of the convolution rings, which kernels compute by themselves."""
+    if uses_kernels(ids) or not state.conv_ring:
+        return None
+    width = network.config.text.linear_conv_kernel_dim
+    return ring_rows(slots, length, ids.shape[1], width, state.conv_ring[0].shape[1])
