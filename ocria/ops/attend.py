@@ -7,7 +7,7 @@ gate. Prefill and training use `ocria.ops.attention`. Source: transformers `mode
 import torch
 import torch.nn.functional as F
 
-from ocria.ops.norm import rms, rms_norm_reference
+from ocria.ops.norm import normalised, rms_norm_reference
 from ocria.ops.register import register
 
 MAX_ROWS = 16
@@ -112,7 +112,7 @@ def _attend(
 
     # All heads of q and k go through one norm and one rotation.
     qk = torch.cat([qg[..., :head_dim], k], dim=2).float()
-    qk = (qk / rms(qk, eps)).mul_(torch.stack([q_scale] * heads + [k_scale] * kv_heads))
+    qk = normalised(qk, eps).mul_(torch.stack([q_scale] * heads + [k_scale] * kv_heads))
     q, k = _turn_in_place(qk, cos, sin).to(keys.dtype).split([heads, kv_heads], dim=2)
 
     target = torch.add(kv_rows, slots[:, None], alpha=keys.shape[1])

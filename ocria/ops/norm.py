@@ -14,7 +14,7 @@ def rms_norm(x: torch.Tensor, scale: torch.Tensor, eps: float) -> torch.Tensor:
 
     x `[..., D]`; scale fp32 `[D]`, in this architecture 1 + the checkpoint's weight.
     """
-    if _wants_gradient(x, scale):
+    if torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad):
         return _rms_norm(x, scale, eps)
     return rms_norm_op(x, scale, eps)
 
@@ -26,7 +26,7 @@ def add_rms_norm(
 
     x and residual `[..., D]` of one dtype; scale fp32 `[D]`. The sum is rounded to its dtype before the norm.
     """
-    if _wants_gradient(x, residual, scale):
+    if torch.is_grad_enabled() and (x.requires_grad or residual.requires_grad or scale.requires_grad):
         return _add_rms_norm(x, residual, scale, eps)
     return add_rms_norm_op(x, residual, scale, eps)
 
@@ -37,19 +37,20 @@ def gated_rms_norm(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, ep
     x and gate `[..., D]`, weight `[D]` fp32. The normalised value passes through x's dtype before the weight, as
     in the checkpoint's training code; the rest is fp32, rounded once to x's dtype.
     """
-    if _wants_gradient(x, gate, weight):
+    if torch.is_grad_enabled() and (x.requires_grad or gate.requires_grad or weight.requires_grad):
         return _gated_rms_norm(x, gate, weight, eps)
     return gated_rms_norm_op(x, gate, weight, eps)
 
 
-def rms(x: torch.Tensor, eps: float) -> torch.Tensor:
-    """`sqrt(mean(x^2) + eps)` of fp32 x `[..., D]` over the last axis -> `[..., 1]`.
+def normalised(x: torch.Tensor, eps: float) -> torch.Tensor:
+    """`x / sqrt(mean(x^2) + eps)` of fp32 x `[..., D]` over the last axis.
 
-    As the hypotenuse of |x| / sqrt(D) and sqrt(eps): the fewest passes over x on the CPU, where `F.rms_norm` is
-    eight kernels.
+    As sqrt(D) * x over the hypotenuse of |x| and sqrt(D * eps): three kernels on the CPU, where `F.rms_norm` is eight.
     """
+    size = x.shape[-1]
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return torch.hypot(norm * x.shape[-1] ** -0.5, torch.scalar_tensor(eps**0.5))
+    zero, floor = _constants(size * eps, x.device)
+    return torch.addcdiv(zero, x, torch.hypot(norm, floor), value=size**0.5)
 
 
 def rms_norm_reference(x: torch.Tensor, scale: torch.Tensor, eps: float) -> torch.Tensor:
@@ -61,18 +62,29 @@ def rms_norm_reference(x: torch.Tensor, scale: torch.Tensor, eps: float) -> torc
 
 def gated_rms_norm_reference(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """What `gated_rms_norm` computes, step by step."""
-    normalised = rms_norm_reference(x, torch.ones_like(weight), eps)
+    y = rms_norm_reference(x, torch.ones_like(weight), eps)
     gate32 = gate.float()
-    return (normalised.float() * weight * gate32 / (1 + torch.exp(-gate32))).to(x.dtype)
+    return (y.float() * weight * gate32 / (1 + torch.exp(-gate32))).to(x.dtype)
 
 
-def _wants_gradient(*tensors: torch.Tensor) -> bool:
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+_kept: dict[tuple[float, torch.device], tuple[torch.Tensor, torch.Tensor]] = {}
+
+
+def _constants(square: float, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """0 and sqrt(square) as fp32 of no dimension. Kept, since making one takes as long on the CPU as a kernel."""
+    if torch.compiler.is_compiling():
+        return torch.scalar_tensor(0.0, device=device), torch.scalar_tensor(square**0.5, device=device)
+    key = (square, device)
+    if key not in _kept:
+        with torch.inference_mode(False):  # training uses them too
+            _kept[key] = torch.scalar_tensor(0.0, device=device), torch.scalar_tensor(square**0.5, device=device)
+    return _kept[key]
 
 
 def _rms_norm(x: torch.Tensor, scale: torch.Tensor, eps: float) -> torch.Tensor:
-    x32 = x.float()
-    return (x32 / rms(x32, eps) * scale).to(x.dtype)
+    if x.dtype == torch.float32:
+        return normalised(x, eps) * scale
+    return (normalised(x.float(), eps) * scale).to(x.dtype)
 
 
 def _add_rms_norm(
@@ -83,9 +95,8 @@ def _add_rms_norm(
 
 
 def _gated_rms_norm(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    x32 = x.float()
-    normalised = (x32 / rms(x32, eps)).to(x.dtype)
-    return (normalised * weight * F.silu(gate.float())).to(x.dtype)
+    y = normalised(x.float(), eps).to(x.dtype) * weight
+    return (y * F.silu(gate.float())).to(x.dtype)
 
 
 def _launch_rms_norm(x: torch.Tensor, scale: torch.Tensor, eps: float) -> torch.Tensor:

@@ -136,6 +136,18 @@ def test_gradients(dtype):
             torch.testing.assert_close(mine.double(), theirs, **close)
 
 
+def test_training_after_inference_with_the_same_sizes():
+    x, scale = random(3, 24), 1 + random(24)
+    eps = secrets.randbelow(1 << 30) * 1e-15  # met here first
+    with torch.inference_mode():
+        expected = norm.rms_norm_op.torch_form(x, scale, eps)
+    trained = x.clone().requires_grad_()
+    y = norm.rms_norm(trained, scale, eps)
+    y.sum().backward()
+    assert torch.equal(y, expected)
+    assert trained.grad.any()
+
+
 @pytest.mark.skipif(DEVICE == "cuda", reason="kernels need not be forced")
 def test_public_functions_take_kernels_unless_a_gradient_is_wanted():
     x, scale = random(3, 24), 1 + random(24)
