@@ -204,9 +204,10 @@ class Run:
         return warm * min(1.0, max(0.0, (1 - self.progress) / (1 - self.args.decay_from)))
 
     def report(self) -> None:
-        """Score held-out lines, save, export; only rank 0, the others wait for it at the next meeting."""
+        """Save, export, score held-out lines; only rank 0, the others wait for it at the next meeting."""
         if self.rank:
             return
+        self.save()
         from ocria.train.lines import LineStream
 
         if self.held_out is None:
@@ -219,7 +220,6 @@ class Run:
               f"({time.monotonic() - started:.0f} s)", flush=True)
         for errors, truth, read in score.worst[:4]:
             print(f"        {errors:3d}  {truth!r}\n             {read!r}", flush=True)
-        self.save()
 
 
 def split_parameters(learner: Learner) -> tuple[list, list]:
