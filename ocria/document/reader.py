@@ -164,8 +164,6 @@ class Reader:
     def _read_text(self, result: Result) -> ReadText:
         """An engine's result. Of a loop the text before it and its first round are kept."""
         error = str(result.error) if result.error else None if result.status == OK else result.finish_reason
-        if result.status == TIMEOUT:
-            error = f"not read within {self._timeout_s:g} s"
         return ReadText(
             text=result.text if result.loop_start is None else result.text[: result.loop_start],
             confidence=result.confidence,

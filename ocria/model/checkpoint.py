@@ -20,10 +20,10 @@ from ocria.model.weights import DTYPES, TensorInfo, list_tensors, names, read_te
 EMBEDDING = "model.language_model.embed_tokens.weight"
 HEAD = "lm_head.weight"
 
-_FP32 = re.compile(r".*\.linear_attn\.(A_log|norm\.weight)")
-"""Published checkpoints keep these in fp32 in any precision, and so do we."""
-_IGNORED = re.compile(r"mtp\..*")
-"""The multi-token prediction block: a drafter, not part of the model's answer."""
+KEPT_FP32 = re.compile(r".*\.linear_attn\.(A_log|norm\.weight)")
+"""Names of the tensors that are fp32 whatever the dtype of the others: so published checkpoints have them."""
+LEFT_OUT = re.compile(r"mtp\..*")
+"""Names of the tensors that are not loaded: the multi-token prediction block is a drafter, no part of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def load_model(
     Raises ModelNotFoundError, ConfigError, CheckpointError with the names of the tensors at fault, and
     EngineError when the device does not exist.
     """
-    _check_device(torch.device(device))
+    check_device(torch.device(device))
     source = find_model(model)
     folder = source.folder
     config = ModelConfig.from_file(folder / "config.json")
@@ -78,7 +78,7 @@ def load_model(
     if len(tokenizer) > config.text.vocab_size:
         message = f"{len(tokenizer)} tokens, and the model knows {config.text.vocab_size}"
         raise ConfigError(message, path=folder / "tokenizer.json")
-    image = _image_config(folder, config)
+    image = image_config(folder, config)
     profile = find_profile(folder, source.name)
     network, report = load_network(folder, config, dtype=dtype, device=device)
     loaded = LoadedModel(network, tokenizer, config, profile, image, source, report)
@@ -98,7 +98,7 @@ def load_network(
         network = Qwen35(config)
     wanted = dict(network.named_parameters())
     found = list_tensors(folder)
-    ignored = tuple(sorted(name for name in found if _IGNORED.fullmatch(name)))
+    ignored = tuple(sorted(name for name in found if LEFT_OUT.fullmatch(name)))
     by_target: dict[str, TensorInfo] = {}
     for name in (name for name in found if name not in ignored):
         info = by_target.setdefault(_target(name, config), found[name])
@@ -113,7 +113,7 @@ def load_network(
     targets = {info.name: target for target, info in by_target.items()}
     for info, tensor in read_tensors(sorted(by_target.values(), key=lambda info: info.file)):
         target = targets[info.name]
-        own = torch.float32 if _FP32.fullmatch(target) else dtype
+        own = torch.float32 if KEPT_FP32.fullmatch(target) else dtype
         _assign(network, target, tensor.to(device=device, dtype=own, copy=True))
     parameters = sum(parameter.numel() for parameter in network.parameters())
     renamed = any(name != target for name, target in targets.items())
@@ -170,8 +170,9 @@ def _assign(network: nn.Module, name: str, tensor: torch.Tensor) -> None:
     setattr(network.get_submodule(module), leaf, nn.Parameter(tensor, requires_grad=False))
 
 
-def _image_config(folder: Path, config: ModelConfig) -> ImageConfig | None:
-    """The image preprocessing, which must cut patches of the size that the vision encoder takes."""
+def image_config(folder: Path, config: ModelConfig) -> ImageConfig | None:
+    """The image preprocessing of a checkpoint's folder; None for a text-only one. Raises ConfigError when it is missing
+    or does not cut the patches that the vision encoder takes."""
     if config.vision is None:
         return None
     path = folder / "preprocessor_config.json"
@@ -191,6 +192,7 @@ def _image_config(folder: Path, config: ModelConfig) -> ImageConfig | None:
     return image
 
 
-def _check_device(device: torch.device) -> None:
+def check_device(device: torch.device) -> None:
+    """Raise EngineError when torch has no such device here."""
     if device.type == "cuda" and not torch.cuda.is_available():
         raise EngineError("there is no usable CUDA device", cure="Use the device cpu, or a CUDA build of torch.")

@@ -12,7 +12,7 @@ from functools import cached_property
 import torch
 
 from ocria.errors import InputError
-from ocria.model.checkpoint import _check_device, _image_config
+from ocria.model.checkpoint import check_device, image_config
 from ocria.model.config import ModelConfig
 from ocria.model.hub import find_model
 from ocria.model.image import MAX_ASPECT_RATIO, ImageConfig
@@ -164,11 +164,11 @@ def plan_checkpoint(
     `overrides`: of its profile. Raises EngineError with the size of every part when it does not fit, and what
     `load_model` raises for a checkpoint that is missing or faulty.
     """
-    _check_device(device)
+    check_device(device)
     source = find_model(model)
     config = ModelConfig.from_file(source.folder / "config.json")
     profile = find_profile(source.folder, source.name).override(**(overrides or {}))
-    image = _image_config(source.folder, config)
+    image = image_config(source.folder, config)
     image = image and image.with_limits(profile.min_pixels, profile.max_pixels)
     weights = resident_bytes(checkpoint_bytes(source.folder, dtype), device)
     budget = PageBudget(config, image, profile, options, dtype, device, weights, free_memory(device) - weights)

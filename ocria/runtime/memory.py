@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from ocria.errors import EngineError
-from ocria.model.checkpoint import _FP32, _IGNORED
+from ocria.model.checkpoint import KEPT_FP32, LEFT_OUT
 from ocria.model.config import ModelConfig, TextConfig, VisionConfig
 from ocria.model.network import PACK_BYTES, Qwen35
 from ocria.model.state import DecoderState
@@ -105,8 +105,8 @@ def checkpoint_bytes(folder: Path, dtype: torch.dtype | None = None) -> int:
     of its files alone. Raises CheckpointError for files that are missing or no safetensors."""
     total = 0
     for info in list_tensors(folder).values():
-        if not _IGNORED.fullmatch(info.name):
-            kept = torch.float32 if _FP32.fullmatch(info.name) else dtype or DTYPES.get(info.dtype, torch.float32)
+        if not LEFT_OUT.fullmatch(info.name):
+            kept = torch.float32 if KEPT_FP32.fullmatch(info.name) else dtype or DTYPES.get(info.dtype, torch.float32)
             total += math.prod(info.shape) * kept.itemsize
     return total
 
@@ -116,7 +116,7 @@ def network_bytes(config: ModelConfig, dtype: torch.dtype, encoder: bool = True)
     with torch.device("meta"):
         network = Qwen35(config if encoder else replace(config, vision=None))
     sizes = {name: p.numel() for name, p in network.named_parameters()}
-    return sum(n * (torch.float32 if _FP32.fullmatch(name) else dtype).itemsize for name, n in sizes.items())
+    return sum(n * (torch.float32 if KEPT_FP32.fullmatch(name) else dtype).itemsize for name, n in sizes.items())
 
 
 def resident_bytes(weights: int, device: torch.device) -> int:

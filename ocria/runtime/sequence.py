@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ocria.errors import EngineError, OcriaError
+from ocria.errors import EngineError, OcriaError, TimeoutExceeded
 from ocria.events import Event, TokensAccepted
 from ocria.model.positions import RopeDelta
 from ocria.runtime.guard import Bounds, loop_of
@@ -112,6 +112,11 @@ class Sequence:
             error = EngineError(
                 f"the model's output is not a number after {len(self.tokens)} tokens",
                 cure="Try another dtype; if that does not help, the weights are damaged.",
+            )
+        if reason == "timeout":
+            error = TimeoutExceeded(
+                f"time ran out after {self.request.limits.timeout_s:g} s and {len(self.tokens)} tokens",
+                cure="Raise --timeout, or leave it out.",
             )
         if reason == "degenerate":
             loop_start = self.text.length_of(self.tokens[: sum(loop_of(self.tokens, self.bounds))])

@@ -162,10 +162,10 @@ def test_what_the_engine_tells_comes_through_the_same_bus(born_digital, scan):
 def test_time_that_runs_out_is_told_apart(scan):
     from ocria.cli import exit_code
 
-    cut = ReadText("only this", 0.8, "timeout", 8, 2, "not read within 2 s")
+    cut = ReadText("only this", 0.8, "timeout", 8, 2, "time ran out after 2 s")
     document = ocria.parse(scan, reader=FakeReader([LINES[0], cut, LINES[2]]))
     assert document.pages[0].status == "timeout"
-    assert "not read within 2 s" in document.pages[0].error
+    assert "time ran out after 2 s" in document.pages[0].error
     assert "only this" in document.markdown, "what was read is kept"
     assert exit_code(document) == 8
     with_others = ocria.parse(mixed_pdf(pymupdf.open(stream=scan).tobytes(), scan), reader=FakeReader([cut]))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_model import IM_END
 
-from ocria.errors import EngineError, InputError, UsageError
+from ocria.errors import EngineError, InputError, TimeoutExceeded, UsageError
 from ocria.model.network import Qwen35
 from ocria.runtime.engine import Engine
 from ocria.runtime.guard import Bounds
@@ -182,6 +182,10 @@ def test_timeout(loaded, make_request):
     assert 0 < results["runs"].tokens_out < 60
     assert results["waits"].tokens_out == 0
     assert results["waits"].confidence is None
+    assert all(isinstance(result.error, TimeoutExceeded) for result in results.values())
+    assert f"after 5 s and {results['runs'].tokens_out} tokens" in str(results["runs"].error)
+    assert "after 3 s and 0 tokens" in str(results["waits"].error)
+    assert "--timeout" in results["waits"].error.cure
     engine.check_integrity()
 
 

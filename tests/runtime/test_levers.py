@@ -17,7 +17,7 @@ from ocria.runtime.rows import StepRows
 from ocria.runtime.sampling import Sampling
 
 SPOILS = {"right": None, "some wrong": some_wrong, "all wrong": all_wrong}
-needs_interpreter = pytest.mark.skipif(torch.cuda.is_available(), reason="kernels run on the GPU here, see the gpu tests")
+needs_interpreter = pytest.mark.skipif(torch.cuda.is_available(), reason="kernels run on the GPU, see test_gpu.py")
 
 
 def plain(loaded, requests):
