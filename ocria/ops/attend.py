@@ -31,23 +31,27 @@ def attend(
     kv_len: int,
     first_slot: int | None = None,
     full: bool = False,
+    kv_rows: torch.Tensor | None = None,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Attention of B x T rows, of which request b uses the first `count[b]` -> `[B, T, H * D]` in qg's dtype.
 
     qg `[B, T, H, 2 D]`: query, then gate, per head; k, v `[B, T, Hkv, D]`. q_scale, k_scale fp32 `[D]`: 1 + the
     weight of the norms. cos, sin fp32 `[B, T, R]`: the first R dims of each head turn, pairs (i, i + R / 2).
     keys, values `[slots, max_len, Hkv, D]` are written in place: row `length[b] + t` of slot `slots[b]` for every
-    t < count[b], nothing else. Row t sees the keys 0 .. length[b] + t; query head h uses key head h // (H / Hkv).
+    t < count[b]. Row t sees the keys 0 .. length[b] + t; query head h uses key head h // (H / Hkv).
 
     slots, length, count int64 `[B]`, `length + count <= max_len`. Rows t >= count give zeros, whatever they hold.
-    Only slots with count 0 may repeat. kv_len: host upper bound of `length + count`; rows below it must be finite
-    in all the slots, used or not.
+    Only slots with count 0 may repeat. kv_len: host upper bound of `length + count`. The torch form leaves rows
+    t >= count in slot 0, the dummy, and needs the rows below kv_len to be finite in all slots with a count.
 
-    What the host knows besides, for fewer copies on the CPU: first_slot: the slots are first_slot ..
-    first_slot + B - 1 in this order; full: every count is T.
+    What the host knows besides, for less work on the CPU: first_slot: the slots are first_slot ..
+    first_slot + B - 1 in this order; full: every count is T; and what all layers of a step have in common: kv_rows
+    int64 `[B, T]`: where each row goes in a cache of `[slots * max_len]` rows, padding into slot 0; mask
+    `[B, 1, T, kv_len]`: what is added to the scores, 0 for the keys that a row sees and -inf beyond, in keys' dtype.
     """
     arguments = (qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, length, count, kv_len)
-    return attend_op(*arguments, first_slot, full)
+    return attend_op(*arguments, first_slot, full, kv_rows, mask)
 
 
 def attend_reference(
@@ -105,37 +109,35 @@ def _attend(
     kv_len: int,
     first_slot: int | None,
     full: bool,
+    kv_rows: torch.Tensor | None,
+    mask: torch.Tensor | None,
 ) -> torch.Tensor:
     (batch, rows, heads, _), (kv_heads, head_dim) = qg.shape, k.shape[2:]
     steps = torch.arange(rows, device=qg.device)
-    kv_rows = length[:, None] + steps
+    valid = None if full else steps < count[:, None]
+    if kv_rows is None:
+        kv_rows = torch.add(length[:, None] + steps, slots[:, None], alpha=keys.shape[1])
+        kv_rows = kv_rows if full else torch.where(valid, kv_rows, 0)
+    if mask is None:
+        mask = torch.arange(kv_len, device=qg.device) <= (length[:, None] + steps)[:, None, :, None]
 
     # All heads of q and k go through one norm and one rotation.
     qk = torch.cat([qg[..., :head_dim], k], dim=2).float()
     qk = normalised(qk, eps).mul_(torch.stack([q_scale] * heads + [k_scale] * kv_heads))
     q, k = _turn_in_place(qk, cos, sin).to(keys.dtype).split([heads, kv_heads], dim=2)
 
-    target = torch.add(kv_rows, slots[:, None], alpha=keys.shape[1])
-    if not full:
-        # Padding writes what row 0 of the dummy slot holds already.
-        valid = steps < count[:, None]
-        target = torch.where(valid, target, 0)
-        valid = valid[:, :, None, None]
-        k, v = torch.where(valid, k, keys[0, 0]), torch.where(valid, v, values[0, 0])
     width = kv_heads * head_dim
     for cache, new in ((keys, k), (values, v)):
-        cache.view(-1, width).index_copy_(0, target.flatten(), new.reshape(-1, width))
-
-    seen = torch.arange(kv_len, device=qg.device) <= kv_rows[:, None, :, None]
+        cache.view(-1, width).index_copy_(0, kv_rows.view(-1), new.reshape(-1, width))
     o = F.scaled_dot_product_attention(
         q.transpose(1, 2),
         _take(keys, slots, kv_len, first_slot).transpose(1, 2),
         _take(values, slots, kv_len, first_slot).transpose(1, 2),
-        attn_mask=seen,
+        attn_mask=mask,
         enable_gqa=heads != kv_heads,
     )
     o = (o.transpose(1, 2).float() * qg[..., head_dim:].float().sigmoid()).to(qg.dtype)
-    return (o if full else torch.where(valid, o, 0)).view(batch, rows, -1)
+    return (o if full else torch.where(valid[:, :, None, None], o, 0)).view(batch, rows, -1)
 
 
 def _turn_in_place(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -173,13 +175,15 @@ def _launch(
     kv_len: int,
     first_slot: int | None,
     full: bool,
+    kv_rows: torch.Tensor | None,
+    mask: torch.Tensor | None,
 ) -> torch.Tensor:
     from ocria.ops.kernels.attend import launch_attend
 
     return launch_attend(qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, length, count)
 
 
-def _fake(qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, length, count, kv_len, first_slot, full):
+def _fake(qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, length, count, *known):
     return qg.new_empty(*qg.shape[:2], qg.shape[2] * k.shape[3])
 
 
