@@ -61,16 +61,17 @@ class GatedAttention(nn.Module):
 
     def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
         """x `[B, T, D]` -> `[B, T, D]`; writes this window's KV rows, attends to all rows up to each query's own."""
-        projected = self._fused(x) if self._fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
-        c = self.config
-        q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in projected)
+        q, k, v = self._fused(x) if self._fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        c, w = self.config, window
+        k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in (k, v))
         if state is None or not window.is_step:
-            return self.o_proj(self._rows(q, k, v, window, state, layer))
+            return self.o_proj(self._rows(q.unflatten(-1, (-1, c.head_dim)), k, v, window, state, layer))
         q_scale, k_scale = self._scales or self._head_scales()
         place = state.place[layer]
         o = attend(
-            q.unflatten(2, (-1, 2)).flatten(3), k, v, q_scale, k_scale, c.rms_norm_eps, window.cos, window.sin,
-            state.keys[place], state.values[place], window.slots, window.length, window.count, window.kv_len,
+            q.unflatten(-1, (-1, 2 * c.head_dim)), k, v, q_scale, k_scale, c.rms_norm_eps, w.cos, w.sin,
+            state.keys[place], state.values[place], w.slots, w.length, w.count, w.kv_len, w.first_slot, w.full,
+            w.kv_rows, w.mask,
         )  # fmt: skip
         return self.o_proj(o)
 
@@ -84,7 +85,7 @@ class GatedAttention(nn.Module):
         if state is not None:
             place = state.place[layer]
             for cache, new in ((state.keys[place], k), (state.values[place], v)):
-                cache.flatten(0, 1).index_copy_(0, window.kv_rows, new.flatten(0, 1).to(cache.dtype))
+                cache.flatten(0, 1).index_copy_(0, window.kv_rows.flatten(), new.flatten(0, 1).to(cache.dtype))
             if not window.fresh:
                 keys, values = (
                     take(cache[place][:, : window.kv_len], window).to(q.dtype) for cache in (state.keys, state.values)

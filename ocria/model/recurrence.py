@@ -48,7 +48,7 @@ def advance(
     state = take(checkpoint, window)
     q, k = (_per_value_head(x, v.shape[2])[:, 0].float() for x in (q, k))
     o = delta_step_(q, k, v[:, 0].float(), g[:, 0], beta[:, 0], state)
-    if window.run is None:
+    if window.first_slot is None:
         put(checkpoint, window, state)
     return o[:, None]
 

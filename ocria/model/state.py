@@ -115,15 +115,17 @@ class DecoderState:
 
 def take(tensor: torch.Tensor, window: Window) -> torch.Tensor:
     """The rows of the window's slots from `[slots, ...]`: a view where the slots are consecutive, else a copy."""
-    return tensor[window.run] if window.run is not None else tensor.index_select(0, window.slots)
+    if window.first_slot is None:
+        return tensor.index_select(0, window.slots)
+    return tensor.narrow(0, window.first_slot, window.slots.shape[0])
 
 
 def put(tensor: torch.Tensor, window: Window, rows: torch.Tensor) -> None:
     """Set the rows of the window's slots in `[slots, ...]`, cast to its dtype."""
-    if window.run is not None:
-        tensor[window.run] = rows
-    else:
+    if window.first_slot is None:
         tensor.index_copy_(0, window.slots, rows.to(tensor.dtype))
+    else:
+        tensor.narrow(0, window.first_slot, window.slots.shape[0]).copy_(rows)
 
 
 def _power_of_two(least: int) -> int:

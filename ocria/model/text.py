@@ -63,6 +63,11 @@ class TextDecoder(nn.Module):
         self.embed_tokens = empty_embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(DecoderLayer(config, i) for i in range(config.num_hidden_layers))
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self._through = _through
+
+    def compile_layers_once(self) -> None:
+        """Let `torch.compile` compile each kind of layer once, instead of every layer."""
+        self._through = torch.compiler.nested_compile_region(_through)
 
     def forward(self, hidden: torch.Tensor, window: Window, state: DecoderState | None) -> torch.Tensor:
         """hidden `[B, T, D]` (embedded tokens or image features) -> normalised hidden `[B, T, D]`.
@@ -71,5 +76,11 @@ class TextDecoder(nn.Module):
         from nothing (training).
         """
         for layer in self.layers:
-            hidden = layer(hidden, window, state)
+            hidden = self._through(layer, hidden, window, state)
         return self.norm(hidden)
+
+
+def _through(
+    layer: DecoderLayer, hidden: torch.Tensor, window: Window, state: DecoderState | None
+) -> torch.Tensor:
+    return layer(hidden, window, state)

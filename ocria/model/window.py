@@ -19,11 +19,11 @@ class Window:
     which all rows are in the checkpoint.
 
     What the host knows besides, for shorter ways to the same result:
-    run: the slots are these consecutive ones; full: every count is T; fresh: every length is 0 and the slots were
-    reset.
+    first_slot: the slots are this one and those after it, in order; full: every count is T; fresh: every length is 0
+    and the slots were reset.
 
     What follows from these, computed once for all layers (see `prefill`):
-    kv_rows `[B * T]` int64: where each row goes in a cache of `[slots * max_len]` rows, padding into the dummy;
+    kv_rows `[B, T]` int64: where each row goes in a cache of `[slots * max_len]` rows, padding into the dummy;
     conv_rows: likewise in the ring of the short convolution, by `ocria.ops.conv.ring_rows`, or None;
     valid bool `[B, T]`: rows that are not padding, None when full; mask fp32 `[B, 1, T, kv_len]`: what is added to the
     scores, 0 up to each row's own key and -inf beyond, None where the causal mask of the rows alone does.
@@ -37,7 +37,7 @@ class Window:
     kv_len: int
     folded: torch.Tensor | None = None
     flush: torch.Tensor | None = None
-    run: slice | None = None
+    first_slot: int | None = None
     full: bool = False
     fresh: bool = False
     kv_rows: torch.Tensor | None = None
@@ -60,7 +60,7 @@ class Window:
         kv_len: int,
         max_len: int,
         *,
-        run: slice | None = None,
+        first_slot: int | None = None,
         full: bool = False,
         fresh: bool = False,
     ) -> "Window":
@@ -70,12 +70,12 @@ class Window:
         valid = None if full else index < count[:, None]
         # Padding may run past the last row.
         owner = slots[:, None] if valid is None else torch.where(valid, slots[:, None], 0)
-        kv_rows = (owner * max_len + rows.clamp(max=max_len - 1)).flatten()
+        kv_rows = owner * max_len + rows.clamp(max=max_len - 1)
         mask = None
         if not fresh:
             beyond = torch.arange(kv_len, device=length.device) > rows[:, None, :, None]
             mask = torch.zeros(beyond.shape, device=beyond.device).masked_fill_(beyond, float("-inf"))
-        known = {"run": run, "full": full, "fresh": fresh}
+        known = {"first_slot": first_slot, "full": full, "fresh": fresh}
         return cls(slots, length, count, cos, sin, kv_len, **known, kv_rows=kv_rows, valid=valid, mask=mask)
 
     @classmethod

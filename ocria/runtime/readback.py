@@ -14,7 +14,7 @@ from ocria.runtime.step import StepOutput
 
 @dataclass(frozen=True, slots=True)
 class HostOutput:
-    """`StepOutput` as lists: `tokens` and `probability` `[B][T]`, `emitted`, `drafted`, `accepted` and `reason` `[B]`."""
+    """`StepOutput` as lists: tokens and probability `[B][T]`, emitted, drafted, accepted and reason `[B]`."""
 
     tokens: list[list[int]]
     probability: list[list[float]]

@@ -16,23 +16,29 @@ BUCKETS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 @dataclass(frozen=True)
 class StepRows:
-    """`owned`: the slots that want a token, ascending; `row_of`: their rows; slots int64 `[B]` and `run` as in
+    """`owned`: the slots that want a token, ascending; `row_of`: their rows; slots int64 `[B]` and `first_slot` as in
     `StepInput`."""
 
     owned: tuple[int, ...]
     row_of: dict[int, int]
     slots: torch.Tensor
-    run: slice | None
+    first_slot: int | None
 
     @classmethod
     def choose(cls, owned: tuple[int, ...], device: str | torch.device) -> "StepRows":
         """Exactly these slots, or a run of slots that they nearly fill."""
-        rows, run = owned, None
+        rows, first = owned, None
         if owned:
             span = range(owned[0], owned[-1] + 1)
             if len(owned) >= DENSE * len(span):
-                rows, run = tuple(span), slice(span.start, span.stop)
-        return cls._of(owned, rows, run, device)
+                rows, first = tuple(span), span.start
+        return cls._of(owned, rows, first, device)
+
+    @classmethod
+    def leading(cls, owned: tuple[int, ...], device: str | torch.device) -> "StepRows":
+        """All slots from the first on, to the last of these. Slots are given out from the front, so few are idle."""
+        rows = tuple(range(1, owned[-1] + 1)) if owned else ()
+        return cls._of(owned, rows, 1, device)
 
     @classmethod
     def bucketed(cls, owned: tuple[int, ...], device: str | torch.device) -> "StepRows":
@@ -41,10 +47,10 @@ class StepRows:
         return cls._of(owned, owned + (DUMMY,) * (size - len(owned)), None, device)
 
     @classmethod
-    def _of(cls, owned, rows, run, device) -> "StepRows":
+    def _of(cls, owned, rows, first, device) -> "StepRows":
         wanted = set(owned)
         row_of = {slot: row for row, slot in enumerate(rows) if slot in wanted}
-        return cls(owned, row_of, torch.tensor(rows, dtype=torch.int64, device=device), run)
+        return cls(owned, row_of, torch.tensor(rows, dtype=torch.int64, device=device), first)
 
 
 def bucket_of(count: int) -> int:

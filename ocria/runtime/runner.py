@@ -27,7 +27,7 @@ class StepRunner:
         drafter: Drafter | None = None,
     ):
         self._device = network.device
-        self._bucketed = options.compile or options.graph
+        self._choose = StepRows.bucketed if options.graph else StepRows.leading if options.compile else StepRows.choose
 
         def run(rows: StepInput) -> StepOutput:
             return step(network, state, buffers, rows, drafter)
@@ -41,12 +41,11 @@ class StepRunner:
 
     def choose_rows(self, owned: tuple[int, ...]) -> StepRows:
         """The rows of a step of these slots, ascending."""
-        choose = StepRows.bucketed if self._bucketed else StepRows.choose
-        return choose(owned, self._device)
+        return self._choose(owned, self._device)
 
     @torch.inference_mode()
     def run(self, rows: StepRows, kv_len: int, greedy: bool) -> StepOutput:
         """Launch one step. The output of a graph is overwritten by the next step of as many rows."""
         if self._graphs is not None:
             return self._graphs.run(rows.slots, greedy)
-        return self._run(StepInput(rows.slots, kv_len, rows.run, greedy))
+        return self._run(StepInput(rows.slots, kv_len, rows.first_slot, greedy))

@@ -34,11 +34,12 @@ class Drafter(Protocol):
 @dataclass(frozen=True, slots=True)
 class StepInput:
     """slots int64 `[B]`: padded with the dummy 0, or with slots that are done; kv_len: host upper bound of the rows
-    filled after this step; run: the slots are these consecutive ones; greedy: no slot samples."""
+    filled after this step; first_slot: the slots are this one and those after it, in
+    order; greedy: no slot samples."""
 
     slots: torch.Tensor
     kv_len: int
-    run: slice | None = None
+    first_slot: int | None = None
     greedy: bool = True
 
 
@@ -67,9 +68,10 @@ def step(
         rows.slots, b.pending, b.given, b.drafted, b.length, b.folded, b.rope_delta, b.done, b.cos, b.sin,
         b.pending.shape[1], state.ring, state.max_len,
     )  # fmt: skip
+    shared = {} if uses_kernels(ids) else _shared(network, state, rows, length, kv_rows)
     window = Window(
-        rows.slots, length, count, cos, sin, rows.kv_len, folded, flush, run=rows.run, kv_rows=kv_rows.flatten(),
-        conv_rows=_conv_rows(network, state, rows.slots, length, ids),
+        rows.slots, length, count, cos, sin, rows.kv_len, folded, flush, first_slot=rows.first_slot, kv_rows=kv_rows,
+        **shared,
     )  # fmt: skip
     logits = network.logits(network.decoder(network.embed(ids), window, state))
     if rows.greedy:
@@ -89,9 +91,17 @@ def step(
     return StepOutput(tokens, probability, emitted, drafted, accepted, reason)
 
 
-def _conv_rows(network, state, slots, length, ids) -> torch.Tensor | None:
-    """The rows of the convolution rings, which kernels compute by themselves."""
-    if uses_kernels(ids) or not state.conv_ring:
-        return None
-    width = network.config.text.linear_conv_kernel_dim
-    return ring_rows(slots, length, ids.shape[1], width, state.conv_ring[0].shape[1])
+def _shared(
+    network: Qwen35, state: DecoderState, rows: StepInput, length: torch.Tensor, kv_rows: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """What the layers of a step have in common, and kernels find by themselves."""
+    shared, width = {}, kv_rows.shape[1]
+    if state.conv_ring:
+        taps, ring = network.config.text.linear_conv_kernel_dim, state.conv_ring[0].shape[1]
+        shared["conv_rows"] = ring_rows(rows.slots, length, width, taps, ring)
+    if state.keys:
+        seen = length[:, None, None, None] + torch.arange(width, device=length.device)[:, None]
+        beyond = torch.arange(rows.kv_len, device=length.device) > seen
+        mask = torch.zeros(beyond.shape, dtype=state.keys[0].dtype, device=length.device)
+        shared["mask"] = mask.masked_fill_(beyond, float("-inf"))
+    return shared

@@ -73,7 +73,7 @@ def greedy(learner: Learner, features: torch.Tensor) -> list[str]:
         window = Window.prefill(slots, torch.full((batch,), start), torch.full((batch,), rows),
                                 cos[None, start : start + rows].expand(batch, -1, -1),
                                 sin[None, start : start + rows].expand(batch, -1, -1),
-                                start + rows, state.max_len, run=slice(0, batch), full=True)
+                                start + rows, state.max_len, first_slot=0, full=True)
         return network.logits(network.decoder(hidden, window, state)[:, -1]).argmax(-1)
 
     ends = network.embed(torch.tensor([V.VISION_START, V.VISION_END])).expand(batch, -1, -1)

@@ -291,7 +291,7 @@ class Driver:
         cos, sin = self._rope(positions)
         known = {}
         if self.hints:
-            known["run"] = self._run(slots)
+            known["first_slot"] = self._first(slots)
             known["full"] = min(count) == hidden.shape[1]
             known["fresh"] = max(start) == 0 and 0 not in slots
         end = max(begin + rows for begin, rows in zip(start, count, strict=True))
@@ -309,7 +309,7 @@ class Driver:
                                 for slot, row in zip(slots, start, strict=True)])  # fmt: skip
         window = Window(
             *cursors, cos, sin, max(start) + 1, torch.tensor(folded), torch.tensor(flush),
-            run=self._run(slots) if self.hints else None, kv_rows=kv_rows,
+            first_slot=self._first(slots) if self.hints else None, kv_rows=kv_rows[:, None],
         )  # fmt: skip
         out = self.network.logits(self.network.decoder(hidden, window, self.state))
         for slot, begin, full in zip(slots, start, flush, strict=True):
@@ -322,6 +322,5 @@ class Driver:
         return text_rope(positions, text.rotary_dim, text.rope_theta, text.mrope_section)
 
     @staticmethod
-    def _run(slots) -> slice | None:
-        run = slice(slots[0], slots[0] + len(slots))
-        return run if slots == list(range(run.start, run.stop)) else None
+    def _first(slots) -> int | None:
+        return slots[0] if slots == list(range(slots[0], slots[0] + len(slots))) else None

@@ -147,25 +147,25 @@ class TestScheduler:
 class TestRows:
     def test_consecutive_slots_are_a_run(self):
         rows = StepRows.choose((2, 3, 4), "cpu")
-        assert rows.run == slice(2, 5)
+        assert rows.first_slot == 2
         assert rows.slots.tolist() == [2, 3, 4]
 
     def test_a_few_others_are_computed_along(self):
         rows = StepRows.choose((1, 2, 4, 5), "cpu")
-        assert rows.run == slice(1, 6)
+        assert rows.first_slot == 1
         assert rows.slots.tolist() == [1, 2, 3, 4, 5]
         assert rows.row_of == {1: 0, 2: 1, 4: 3, 5: 4}
 
     def test_scattered_slots_are_gathered(self):
         rows = StepRows.choose((1, 9), "cpu")
-        assert rows.run is None
+        assert rows.first_slot is None
         assert rows.row_of == {1: 0, 9: 1}
 
     def test_buckets_are_padded_with_the_dummy(self):
         rows = StepRows.bucketed((1, 4, 9), "cpu")
         assert rows.slots.tolist() == [1, 4, 9, 0]
         assert rows.row_of == {1: 0, 4: 1, 9: 2}
-        assert rows.run is None
+        assert rows.first_slot is None
 
     def test_every_count_has_a_bucket(self):
         sizes = [bucket_of(count) for count in range(1, 400)]
