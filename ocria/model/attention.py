@@ -9,7 +9,7 @@ from ocria.model.window import Window
 from ocria.ops.attend import attend
 from ocria.ops.attention import window_attention
 from ocria.ops.linear import Linear, Projections
-from ocria.ops.norm import rms_norm
+from ocria.ops.norm import add_rms_norm, rms_norm
 from ocria.ops.rope import rotate
 
 
@@ -33,6 +33,12 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, self.scale if self._scale is None else self._scale, self.eps)
+
+    def after(self, x: torch.Tensor, more: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """(norm of x + more, x + more), added and normalised in one pass; `more` None adds nothing."""
+        if more is None:
+            return self(x), x
+        return add_rms_norm(more, x, self.scale if self._scale is None else self._scale, self.eps)
 
 
 class GatedAttention(nn.Module):

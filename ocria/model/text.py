@@ -35,7 +35,7 @@ class MLP(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """x + mixer(norm(x)), then x + mlp(norm(x))."""
+    """x + mixer(norm(x)), then x + mlp(norm(x)). What a branch adds is handed on, to be added by the next norm."""
 
     def __init__(self, config: TextConfig, index: int):
         super().__init__()
@@ -48,10 +48,15 @@ class DecoderLayer(nn.Module):
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, more: torch.Tensor | None, window: Window, state: DecoderState | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The residual stream x and what is still to be added to it, `[B, T, D]` each (None: nothing), before the
+        layer -> after it."""
         mixer = self.self_attn if hasattr(self, "self_attn") else self.linear_attn
-        x = x + mixer(self.input_layernorm(x), window, state, self.index)
-        return x + self.mlp(self.post_attention_layernorm(x))
+        y, x = self.input_layernorm.after(x, more)
+        y, x = self.post_attention_layernorm.after(x, mixer(y, window, state, self.index))
+        return x, self.mlp(y)
 
 
 class TextDecoder(nn.Module):
@@ -75,12 +80,13 @@ class TextDecoder(nn.Module):
         With a state the pass appends `window.count` rows to each slot; without one it computes whole sequences
         from nothing (training).
         """
+        more = None
         for layer in self.layers:
-            hidden = self._through(layer, hidden, window, state)
-        return self.norm(hidden)
+            hidden, more = self._through(layer, hidden, more, window, state)
+        return self.norm.after(hidden, more)[0]
 
 
 def _through(
-    layer: DecoderLayer, hidden: torch.Tensor, window: Window, state: DecoderState | None
-) -> torch.Tensor:
-    return layer(hidden, window, state)
+    layer: DecoderLayer, hidden: torch.Tensor, more: torch.Tensor | None, window: Window, state: DecoderState | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return layer(hidden, more, window, state)

@@ -83,7 +83,8 @@ def test_each_kind_of_layer_is_compiled_once(seed):
         (graph,) = graphs  # no graph breaks
         bodies = {name for name, child in graph.named_children() if isinstance(child, torch.fx.GraphModule)}
         sizes[repeats] = len(bodies)
-    assert sizes == {3: 2, 5: 2}, "one body for each kind of layer"
+    # The first layer has nothing to add before its norm, and so a body of its own.
+    assert sizes == {3: 3, 5: 3}, "one body for each kind of layer"
 
 
 def test_the_cache_is_kept_apart_by_what_the_code_depends_on(loaded, private):
