@@ -170,7 +170,7 @@ def attend_cases(w: Workload) -> Iterator[Case]:
     arguments = (
         w.normal(w.batch, w.rows, heads, 2 * size), *(w.normal(w.batch, w.rows, groups, size) for _ in range(2)),
         1 + w.uniform(size), 1 + w.uniform(size), 1e-6, angle.cos(), angle.sin(), *cache, slots,
-        torch.full((w.batch,), length), torch.full((w.batch,), w.rows), most, None, False,
+        torch.full((w.batch,), length), torch.full((w.batch,), w.rows), most, None, False, None, None,
     )  # fmt: skip
 
     def definition(*values):
