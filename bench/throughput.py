@@ -1,9 +1,10 @@
 """How fast does the engine read lines, beside transformers' `generate` with the same weights?
 
     python bench/throughput.py                        the shipped samples, batch 1, 8 and 32
+    python bench/throughput.py --compile              and the engine's compiled step beside its eager one
     python bench/throughput.py --model runs/nano/export page.png scan.pdf
 
-Both read the same line images in one process, in turns. No speed is printed unless both give the same
+All read the same line images in one process, in turns. No speed is printed unless all give the same
 text for every line. The last line of standard output is one JSON document.
 """
 
@@ -25,6 +26,7 @@ from ocria.document.reader import NANO
 from ocria.errors import OcriaError
 
 ROOT = Path(__file__).resolve().parents[1]
+OURS, PEER = "ocria", "transformers"
 PAGES = [ROOT / "examples" / "scan.png", ROOT / "examples" / "report.pdf"]
 
 
@@ -37,6 +39,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--compile", action="store_true", help="measure the compiled step too")
+    parser.add_argument("--profile", action="store_true", help="say where the engine's time goes, by pass")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N lines")
     return parser.parse_args(argv)
 
@@ -61,17 +65,18 @@ def page_lines(path: Path) -> list[list[np.ndarray]]:
 class Ours:
     """The engine of ocria; one Engine a batch size, made before anything is timed."""
 
-    def __init__(self, folder: Path, batches: list[int], dtype, device: str):
-        from ocria.model.checkpoint import load_model
+    def __init__(self, loaded, batches: list[int], compiled: bool = False):
         from ocria.runtime.engine import Engine
         from ocria.runtime.options import EngineOptions
 
-        self.loaded = load_model(folder, dtype=dtype, device=device)
+        self.loaded = loaded
         profile = self.loaded.profile
         self.prompt = self.loaded.tokenizer.encode(
             self.loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
         )
-        self._engines = {batch: Engine(self.loaded, EngineOptions(max_batch=batch)) for batch in batches}
+        self.engines = {
+            batch: Engine(self.loaded, EngineOptions(max_batch=batch, compile=compiled)) for batch in batches
+        }
 
     def generate(self, images: list[np.ndarray], batch: int) -> list[list[int]]:
         """Output token ids of each line image, without the end token."""
@@ -81,39 +86,43 @@ class Ours:
         from ocria.runtime.request import Request
 
         requests = [Request(number, self.prompt, [image]) for number, image in enumerate(images)]
-        return self._engines[batch].run(requests)
+        return self.engines[batch].run(requests)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A line that the two do not read alike."""
+    """A line that one of ours does not read like the peer."""
 
     line: int
     batch: int
+    name: str
     ours: str
     theirs: str
 
 
-def differences(ours: Ours, theirs, images: list[np.ndarray], batches: list[int]) -> list[Difference]:
-    """Lines whose output differs, over all batch sizes; this run is the warm-up too."""
-    decode = ours.loaded.tokenizer.decode
+def differences(sides: dict, images: list[np.ndarray], batches: list[int]) -> list[Difference]:
+    """Lines whose output differs from the peer's, over all batch sizes; this run is the warm-up too."""
+    decode = sides[OURS].loaded.tokenizer.decode
     found = []
     for batch in batches:
-        mine, peer = ours.generate(images, batch), theirs.generate(images, batch)
-        for number, (a, b) in enumerate(zip(mine, peer, strict=True)):
-            if decode(a) != decode(b):
-                found.append(Difference(number, batch, decode(a), decode(b)))
+        peer = sides[PEER].generate(images, batch)
+        for name, side in sides.items():
+            if name == PEER:
+                continue
+            for number, (a, b) in enumerate(zip(side.generate(images, batch), peer, strict=True)):
+                if decode(a) != decode(b):
+                    found.append(Difference(number, batch, name, decode(a), decode(b)))
         print(f"batch {batch}: {len(found)} lines differ", file=sys.stderr)
     return found
 
 
-def measure(ours: Ours, theirs, images: list[np.ndarray], batches: list[int], repeats: int) -> dict:
-    """Wall seconds by batch size and side; within a repeat the two run back to back, in alternating order."""
-    seconds: dict[int, dict[str, list[float]]] = {b: {"ocria": [], "transformers": []} for b in batches}
-    sides = [("ocria", ours), ("transformers", theirs)]
+def measure(sides: dict, images: list[np.ndarray], batches: list[int], repeats: int) -> dict:
+    """Wall seconds by batch size and side; within a repeat all run back to back, in alternating order."""
+    seconds: dict[int, dict[str, list[float]]] = {b: {name: [] for name in sides} for b in batches}
+    order = list(sides.items())
     for repeat in range(repeats):
         for batch in batches:
-            for name, side in sides if repeat % 2 == 0 else sides[::-1]:
+            for name, side in order if repeat % 2 == 0 else order[::-1]:
                 start = time.perf_counter()
                 side.generate(images, batch)
                 seconds[batch][name].append(time.perf_counter() - start)
@@ -122,14 +131,18 @@ def measure(ours: Ours, theirs, images: list[np.ndarray], batches: list[int], re
 
 
 def rows(seconds: dict, tokens: int, lines: int, pages: float) -> list[dict]:
-    """Medians of one batch size each, and the ratio of the two within a repeat: median, least and greatest.
+    """Medians of one batch size each, and how many times as fast as the peer each of ours is within a repeat: median,
+    least and greatest.
 
     `pages` is how many pages the lines amount to at the mean number of lines a page.
     """
     found = []
     for batch, sides in seconds.items():
-        ratios = [b / a for a, b in zip(sides["ocria"], sides["transformers"], strict=True)]
-        row = {"batch": batch, "ratio": median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
+        row: dict = {"batch": batch, "ratios": {}}
+        for name, times in sides.items():
+            if name != PEER:
+                ratios = [b / a for a, b in zip(times, sides[PEER], strict=True)]
+                row["ratios"][name] = {"median": median(ratios), "least": min(ratios), "greatest": max(ratios)}
         for name, times in sides.items():
             middle = median(times)
             row[name] = {
@@ -143,14 +156,34 @@ def rows(seconds: dict, tokens: int, lines: int, pages: float) -> list[dict]:
 
 
 def print_table(table: list[dict]) -> None:
-    print(f"{'batch':>5} {'':<13} {'tokens/s':>9} {'lines/s':>8} {'pages/min':>10} {'spread':>14}")
+    print(f"{'batch':>5} {'':<15} {'tokens/s':>9} {'lines/s':>8} {'pages/min':>10} {'spread':>14}")
     for row in table:
-        for name in ("ocria", "transformers"):
-            side = row[name]
+        for name in [*row["ratios"], PEER]:
+            side, ratio = row[name], row["ratios"].get(name)
             spread = f"{min(side['seconds']):.2f}–{max(side['seconds']):.2f} s"
             speeds = f"{side['tokens_per_s']:>9.0f} {side['lines_per_s']:>8.1f} {side['pages_per_min']:>10.1f}"
-            print(f"{row['batch']:>5} {name:<13} {speeds} {spread:>14}")
-        print(f"{'':>5} ratio {row['ratio']:.2f} ({row['ratio_min']:.2f}–{row['ratio_max']:.2f})")
+            times = "" if ratio is None else f"{ratio['median']:.2f}x ({ratio['least']:.2f}–{ratio['greatest']:.2f})"
+            print(f"{row['batch']:>5} {name:<15} {speeds} {spread:>14}  {times}")
+
+
+def where(ours: Ours, images: list[np.ndarray], batch: int) -> dict[str, float]:
+    """Seconds of one more run by pass: the vision encoder, prefill without it, steps, and the host around them."""
+    metrics = ours.engines[batch].metrics
+    before = (metrics.encoder_seconds, metrics.prefill_seconds, metrics.decode_seconds)
+    start = time.perf_counter()
+    ours.generate(images, batch)
+    wall = time.perf_counter() - start
+    after = (metrics.encoder_seconds, metrics.prefill_seconds, metrics.decode_seconds)
+    encoder, prefill, decode = (b - a for a, b in zip(before, after, strict=True))
+    return {"encoder": encoder, "prefill": prefill - encoder, "steps": decode, "host": wall - prefill - decode}
+
+
+def print_profile(profile: dict[int, dict[str, dict[str, float]]]) -> None:
+    for batch, sides in profile.items():
+        for name, parts in sides.items():
+            whole = sum(parts.values())
+            shares = ", ".join(f"{part} {100 * seconds / whole:.0f} %" for part, seconds in parts.items())
+            print(f"{batch:>5} {name:<15} {shares}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -168,6 +201,8 @@ def compare(arguments: argparse.Namespace) -> int:
     import transformers
     from generate import Transformers
 
+    from ocria.model.checkpoint import load_model
+
     torch.set_num_threads(arguments.threads)
     dtype = getattr(torch, arguments.dtype)
     pages = [lines for path in arguments.pages for lines in page_lines(path)]
@@ -176,7 +211,8 @@ def compare(arguments: argparse.Namespace) -> int:
     if not images:
         print("throughput: no text lines found on these pages", file=sys.stderr)
         return 2
-    ours = Ours(arguments.model, arguments.batch, dtype, arguments.device)
+    loaded = load_model(arguments.model, dtype=dtype, device=arguments.device)
+    ours = Ours(loaded, arguments.batch)
     read = ours.results(images, max(arguments.batch))
     # What our guards end early (a loop, the length limit) `generate` would run on with: no comparison there.
     kept = [image for image, result in zip(images, read, strict=True) if result.status == "ok"]
@@ -187,8 +223,11 @@ def compare(arguments: argparse.Namespace) -> int:
     longest = max(len(result.tokens) for result in read if result.status == "ok")
     pad = ours.loaded.tokenizer.eos_ids[0]
     limit = 2 * longest + 16  # far beyond any line: whoever reaches it has gone wrong and shows as a difference
-    theirs = Transformers(arguments.model, ours.prompt, pad, limit, dtype, arguments.device)
-    different = differences(ours, theirs, kept, arguments.batch)
+    sides: dict = {OURS: ours}
+    if arguments.compile:
+        sides["ocria compiled"] = Ours(loaded, arguments.batch, compiled=True)
+    sides[PEER] = Transformers(arguments.model, ours.prompt, pad, limit, dtype, arguments.device)
+    different = differences(sides, kept, arguments.batch)
     how = [
         f"{len(kept)} lines of the {len(found)} of {len(pages)} pages, {tokens} output tokens "
         f"({tokens / len(kept):.0f} a line; "
@@ -203,14 +242,23 @@ def compare(arguments: argparse.Namespace) -> int:
     document = {"bench": "throughput", "method": how, "lines": len(kept), "tokens": tokens}
     if different:
         for one in different[:10]:
-            print(f"line {one.line}, batch {one.batch}\n  ocria        {one.ours!r}\n  transformers {one.theirs!r}")
+            print(f"line {one.line}, batch {one.batch}, {one.name}\n  {one.ours!r}\n  {PEER}: {one.theirs!r}")
         print(f"{len(different)} outputs differ: no speed is reported.")
         print(json.dumps({**document, "same_output": False, "different": len(different)}))
         return 1
-    seconds = measure(ours, theirs, kept, arguments.batch, arguments.repeats)
+    seconds = measure(sides, kept, arguments.batch, arguments.repeats)
     table = rows(seconds, tokens, len(kept), len(pages) * len(kept) / len(found))
     print_table(table)
-    print(json.dumps({**document, "same_output": True, "batches": table}))
+    document |= {"same_output": True, "batches": table}
+    if arguments.profile:
+        profile = {
+            batch: {name: where(side, kept, batch) for name, side in sides.items() if name != PEER}
+            for batch in arguments.batch
+        }
+        print()
+        print_profile(profile)
+        document["profile"] = profile
+    print(json.dumps(document))
     return 0
 
 

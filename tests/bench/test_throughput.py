@@ -31,13 +31,13 @@ def test_rows_are_medians_and_ratios_within_a_repeat():
     assert row["ocria"]["tokens_per_s"] == 300
     assert row["ocria"]["pages_per_min"] == 90
     assert row["transformers"]["lines_per_s"] == 15
-    assert (row["ratio"], row["ratio_min"], row["ratio_max"]) == (3.0, 2.0, 5.0)
+    assert row["ratios"] == {"ocria": {"median": 3.0, "least": 2.0, "greatest": 5.0}}
 
 
 def test_sides_take_turns():
     log = []
-    ours, theirs = Fake([[1]], log, "ocria"), Fake([[1]], log, "transformers")
-    seconds = throughput.measure(ours, theirs, [None], [1, 4], repeats=2)
+    sides = {name: Fake([[1]], log, name) for name in ("ocria", "transformers")}
+    seconds = throughput.measure(sides, [None], [1, 4], repeats=2)
     first, second = log[:4], log[4:]
     assert [name for name, _ in first] == ["ocria", "transformers"] * 2
     assert [name for name, _ in second] == ["transformers", "ocria"] * 2
@@ -45,9 +45,10 @@ def test_sides_take_turns():
 
 
 def test_one_differing_line_is_found():
-    ours, theirs = Fake([[1, 2], [3, 4]]), Fake([[1, 2], [3, 5]])
-    found = throughput.differences(ours, theirs, [None, None], [1])
-    assert [(one.line, one.ours, one.theirs) for one in found] == [(1, "3 4", "3 5")]
+    good, bad, peer = Fake([[1, 2], [3, 5]]), Fake([[1, 2], [3, 4]]), Fake([[1, 2], [3, 5]])
+    sides = {"ocria": good, "ocria compiled": bad, "transformers": peer}
+    found = throughput.differences(sides, [None, None], [1])
+    assert [(one.line, one.name, one.ours, one.theirs) for one in found] == [(1, "ocria compiled", "3 4", "3 5")]
 
 
 def test_no_lines_is_an_error(tmp_path, capsys):
@@ -60,11 +61,15 @@ def test_no_lines_is_an_error(tmp_path, capsys):
 
 
 def test_a_real_run_reads_alike(capsys):
-    status = throughput.main([str(SCAN), "--limit", "3", "--batch", "2", "--repeats", "1", "--threads", "1"])
+    arguments = ["--limit", "3", "--batch", "2", "--repeats", "1", "--threads", "1", "--profile"]
+    status = throughput.main([str(SCAN), *arguments])
     document = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert status == 0, document
     assert document["same_output"] is True
     assert document["batches"][0]["ocria"]["tokens_per_s"] > 0
+    parts = document["profile"]["2"]["ocria"]
+    assert set(parts) == {"encoder", "prefill", "steps", "host"}
+    assert all(seconds > 0 for seconds in parts.values())
 
 
 def test_different_outputs_print_no_speed(monkeypatch, capsys):
