@@ -37,7 +37,7 @@ assert torch.cuda.is_available(), "torch sees no CUDA device"
 print(torch.cuda.get_device_name(), "torch", torch.__version__, "triton", triton.__version__, "CUDA", torch.version.cuda)
 '
 check device 30 "$python" -c "$describe"
-check ops 100 "$python" bench/ops.py --device cuda --shape 4b --repeats 5
+check ops 100 "$python" bench/ops.py --device cuda --shape 4b --repeats 5 --threads "$(nproc)"
 check overhead-nano 60 "$python" bench/overhead.py --device cuda
 check overhead-4b 80 "$python" bench/overhead.py --device cuda --model 4b-random-layers 8
 check tests 205 "$python" -m pytest -q -m gpu -p no:cacheprovider tests

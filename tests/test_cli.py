@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -337,6 +338,10 @@ def test_verbose_names_the_levers(line_image):
     (line,) = [line for line in result.stderr.decode().splitlines() if "engine:" in line]
     for part in ("cpu, float32", "graph off", "overlap off", "compile off", "ring 16", "draft none", "3 requests"):
         assert part in line
+    (ran,) = [line for line in result.stderr.decode().splitlines() if "engine ran" in line]
+    assert re.search(r"engine ran [1-9]\d* steps, 0 by graph and [1-9]\d* without, not compiled", ran)
+    quiet = run("parse", line_image, "--mode", "model")
+    assert b"engine ran" not in quiet.stderr
 
 
 def test_models_and_doctor():

@@ -66,6 +66,8 @@ class Run:
                 waiting = []
         if waiting:
             yield from self._read(document, waiting)
+        if isinstance(self.reader, Reader):
+            yield Note("debug", f"engine ran {self.reader.ran()}", source.path)
         document.pages.sort(key=lambda page: page.index)
         document.interrupted = len(document.pages) < len(numbers)
         level_headings(document)

@@ -116,6 +116,10 @@ class Reader:
         self.about = f"{placed}; {plan}"
         """Device, dtype, the levers that are on and the memory plan, for people."""
 
+    def ran(self) -> str:
+        """How the engine's steps really ran so far, for people."""
+        return self._engine.ran()
+
     def stream(self, images: Sequence[np.ndarray]) -> Reading:
         """See `ReaderLike.stream`. An image that cannot be used gets a result with the status `failed`."""
         from ocria.runtime.request import Limits, Request

@@ -167,6 +167,18 @@ class Engine:
         running, waiting = len(self._scheduler.running), len(self._scheduler.waiting)
         return self.metrics.tick(running, waiting, self.worker.plan, used_memory(self.network.device))
 
+    def ran(self) -> str:
+        """How the steps so far ran, for people, as opposed to how they were meant to: a graph may find no memory, and
+        code may have to be compiled anew. The code is counted for the whole process."""
+        steps, replayed = self.worker.steps, self.worker.replayed
+        how = f"{steps} steps, {replayed} by graph and {steps - replayed} without"
+        if not self.options.compile:
+            return f"{how}, not compiled"
+        from ocria.runtime.compiled import cache_counts
+
+        hits, misses = cache_counts()
+        return f"{how}, compiled: {hits} pieces of code from the cache, {misses} new"
+
     @property
     def idle(self) -> bool:
         """No request is live and no emission is left to fetch."""

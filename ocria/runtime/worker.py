@@ -43,9 +43,18 @@ class Worker:
         self.state: DecoderState | None = None
         self.buffers: SlotBuffers | None = None
         self._rows = StepRows.choose((), self.device)
+        self.steps = 0  # launched so far
+        self._replayed = 0  # of them, by the graphs of runners that are gone
+
+    @property
+    def replayed(self) -> int:
+        """Steps so far that a graph ran."""
+        graphs = None if self.runner is None else self.runner._graphs
+        return self._replayed + (0 if graphs is None else graphs.replays)
 
     def allocate(self, plan: MemoryPlan) -> None:
         """State for `plan.slots` requests; the old one goes first, with all that is in it."""
+        self._replayed = self.replayed
         self.runner = self.state = self.buffers = None
         self.plan, self._rows = plan, StepRows.choose((), self.device)
         if not plan.slots:
@@ -81,6 +90,7 @@ class Worker:
         lengths = [sequence.kv_len(self.options.rows) for sequence in sequences]
         greedy = all(sequence.request.sampling is None for sequence in sequences)
         output = self.runner.run(self._rows, max(lengths), greedy)
+        self.steps += 1
         for sequence in sequences:
             sequence.pending += 1
         row_of = self._rows.row_of

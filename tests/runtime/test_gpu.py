@@ -222,6 +222,7 @@ def test_memory_of_graphs_runs_out(gpu, make_request, rng):
     assert graphs.eager > 0
     assert sum(graph is not None for graph in graphs._graphs.values()) == 1
     assert graphs.captured_bytes >= 1
+    assert f"{graphs.replays} by graph and {graphs.eager} without" in engine.ran()
 
 
 @pytest.mark.parametrize("rows", [1, 5])
