@@ -21,10 +21,11 @@ from ocria.runtime.step import Drafter, StepInput, StepOutput, step
 
 UNROLLED = 8
 """Up to this many layers are compiled as one piece, which runs a little faster."""
-_INDUCTOR = {
-    # On the CPU Inductor would compute an activation anew for every output of the product that follows it.
+_ON_CPU = {
+    # Inductor would compute an activation anew for every output of the product that follows it.
     "realize_opcount_threshold": 2,
     "realize_reads_threshold": 2,
+    # Buffers allocated and kernels called from C++: a small step has sixty of them.
     "size_asserts": False,
     "cpp_wrapper": True,
 }
@@ -68,7 +69,7 @@ def _compile(network, state, buffers, drafter, first_slot, greedy, backend) -> C
     whole.__code__ = whole.__code__.replace()
     options: dict[str, Any] = {}
     if backend == "inductor":
-        options = dict(_INDUCTOR)
+        options = dict(_ON_CPU) if network.device.type == "cpu" else {}
         # Everything a guard could find changed is fixed here, or dynamic; looking would take half of a small step.
         options["guard_filter_fn"] = lambda guards: [False] * len(guards)
     return torch.compile(whole, fullgraph=True, backend=backend, options=options or None)
