@@ -32,6 +32,7 @@ class Qwen35(nn.Module):
         self.config = config
         self.model = _Body(config)
         self._packed_head: Packed | None = None
+        self._prepared = False
         if not config.tie_word_embeddings:
             self.lm_head = Linear(config.text.hidden_size, config.text.vocab_size, bias=False)
 
@@ -49,7 +50,11 @@ class Qwen35(nn.Module):
         pack the weights for this CPU unless the copy would take more than `pack_bytes`.
 
         Names and values of the weights stay; from now on they must not change, and linear layers give no gradient.
+        Once is enough: what the first call made is kept, as compiled code may use it.
         """
+        if self._prepared:
+            return
+        self._prepared = True
         packed = sum(p.numel() * p.element_size() for p in self.parameters() if p.ndim > 1) <= pack_bytes
         joined: set[nn.Module] = set()
         for module in self.modules():

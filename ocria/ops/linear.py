@@ -9,7 +9,10 @@ the packed weight by number, and one of a single row becomes a plain sum over th
 loop that reads it once (half the time of oneDNN's kernel for so few rows).
 """
 
+from collections.abc import Iterator
+from itertools import count
 from typing import ClassVar
+from weakref import WeakValueDictionary
 
 import torch
 import torch.nn.functional as F
@@ -22,18 +25,20 @@ _ROWS_HINT = 32  # the layout chosen for this many rows was within 3 % of the be
 
 
 class Packed:
-    """A weight `[N, K]` in the layout that oneDNN computes with. `number` names it in compiled code."""
+    """A weight `[N, K]` in the layout that oneDNN computes with. `number` names it in compiled code, for as long as
+    its owner keeps it."""
 
-    _all: ClassVar[list[torch.Tensor]] = []
+    _all: ClassVar[WeakValueDictionary[int, "Packed"]] = WeakValueDictionary()
+    _numbers: ClassVar[Iterator[int]] = count()
 
     def __init__(self, weight: torch.Tensor):
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _ROWS_HINT)
-        self.number = len(Packed._all)
-        Packed._all.append(self.weight)
+        self.number = next(Packed._numbers)
+        Packed._all[self.number] = self
 
     @classmethod
     def numbered(cls, number: int) -> torch.Tensor:
-        return cls._all[number]
+        return cls._all[number].weight
 
 
 def pack(weight: torch.Tensor) -> Packed | None:

@@ -75,6 +75,7 @@ class Engine:
         self._slots = Slots(0)
         self._live: dict[str | int, Sequence] = {}
         self._out: list[Emission] = []
+        self._plan = MemoryPlan.none()  # what was allocated last, or was to be
         self._launched: Launched | None = None  # a step whose output is not read yet
         self._retired: list[int] = []  # slots that were taken away and that the device does not know of yet
         self._shrunk = False
@@ -83,6 +84,7 @@ class Engine:
         self._lock = threading.RLock()
         self._streams = threading.Lock()
         self._streamer: int | None = None  # thread that holds `_streams`
+        self._streamed: set[str | int] = set()  # requests whose emissions are left to it
 
     # Requests in, results out
 
@@ -103,26 +105,14 @@ class Engine:
                 self._finish(sequence, "cancelled")
             return sequence is not None
 
-    @torch.inference_mode()
     def step(self) -> list[Emission]:
         """Admit, prefill, launch a step, and collect one: this one, or with overlap the one before. Returns what is
-        new since the last call.
+        new since the last call, but for requests of a `run` or `stream`, which gets that itself.
 
         Out of memory, the engine halves its slots, once, and the requests go on where they were. Any other exception,
         an interrupt included, ends all live requests without results; the engine stays usable.
         """
-        with self._lock:
-            try:
-                self._end_overdue()
-                self._fit_state()
-                self._advance(self._scheduler.plan(self._slots, self.worker.plan.max_len))
-            except BaseException as error:
-                if not is_out_of_memory(error) or self._shrunk or self.worker.plan.slots < 2:
-                    self._drop_all()
-                    raise
-                self._shrink()
-            out, self._out = self._out, []
-            return out
+        return self._step(lambda request_id: request_id not in self._streamed)
 
     def run(self, requests: Iterable[Request], on_event: OnEvent | None = None) -> list[Result]:
         """All results, in the order of the requests. A request that is refused has the status `failed`.
@@ -160,7 +150,7 @@ class Engine:
                 yield from self._stream(requests)
             finally:
                 self._streamer = None
-                self._abort(ids)
+                self._abort()
 
     def tick(self) -> EngineTick:
         """Speeds, memory, and how many requests run and wait."""
@@ -197,28 +187,53 @@ class Engine:
     # Inside a step
 
     def _stream(self, requests: list[Request]) -> Iterator[Emission]:
-        sequences, others = [], []
-        for request in requests:
-            try:
-                sequences.append(self._record(request))
-            except OcriaError as error:
-                yield Emission(request.id, "", _refused(request, error))
+        sequences, refused, mine = [], [], self._streamed
         with self._lock:
+            for request in requests:
+                try:
+                    sequences.append(self._record(request))
+                except OcriaError as error:
+                    refused.append(Emission(request.id, "", _refused(request, error)))
+            mine.update(sequence.id for sequence in sequences)
             # Long ones first: neighbours in a batch are alike, and it stays full until near the end.
             for sequence in sorted(sequences, key=lambda s: -s.rows):
                 self._queue(sequence)
-        mine = {sequence.id for sequence in sequences}
+        yield from refused
+        while mine:
+            with self._lock:
+                if mine.isdisjoint(self._live) and mine.isdisjoint(emission.id for emission in self._out):
+                    raise EngineError("the requests of this run were dropped when a step of another thread failed")
+            for emission in self._step(mine.__contains__):
+                if emission.result is not None:
+                    mine.discard(emission.id)
+                yield emission
+
+    @torch.inference_mode()
+    def _step(self, wanted: Callable[[str | int], bool]) -> list[Emission]:
+        """One step; returns the emissions of the requests that are wanted, and keeps the others."""
+        with self._lock:
+            try:
+                if not self._round():
+                    # Only here, where nothing holds the frames of the failed pass, is the old state really given up.
+                    self._shrink()
+            except BaseException:
+                self._drop_all()
+                raise
+            out = [emission for emission in self._out if wanted(emission.id)]
+            self._out = [emission for emission in self._out if not wanted(emission.id)]
+            return out
+
+    def _round(self) -> bool:
+        """Admit, advance, collect. False when memory ran out where half of the slots may do."""
         try:
-            while mine:
-                for emission in self.step():
-                    if emission.id not in mine:  # submitted by hand beside this run
-                        others.append(emission)
-                        continue
-                    if emission.result is not None:
-                        mine.discard(emission.id)
-                    yield emission
-        finally:
-            self._out = others + self._out
+            self._end_overdue()
+            self._fit_state()
+            self._advance(self._scheduler.plan(self._slots, self.worker.plan.max_len))
+        except BaseException as error:
+            if not is_out_of_memory(error) or self._shrunk or self._plan.slots < 2:
+                raise
+            return False
+        return True
 
     def _end_overdue(self) -> None:
         now = self._clock()
@@ -227,14 +242,12 @@ class Engine:
                 self._finish(sequence, "timeout")
 
     def _record(self, request: Request) -> Sequence:
-        with self._lock:
-            if request.id in self._live:
-                raise UsageError(f"a request with the id {request.id!r} is already there")
-            sequence = self._intake.sequence(request, self._clock())
-            self._live[request.id] = sequence
-            return sequence
+        if request.id in self._live:
+            raise UsageError(f"a request with the id {request.id!r} is already there")
+        return self._intake.sequence(request, self._clock())
 
     def _queue(self, sequence: Sequence) -> None:
+        self._live[sequence.id] = sequence
         self._scheduler.add(sequence)
         self._out.append(Emission(sequence.id, "", events=(RequestSubmitted(sequence.id, sequence.prompt_len),)))
 
@@ -357,7 +370,7 @@ class Engine:
         plan = self.budget.plan(max(sequence.rows for sequence in self._scheduler.waiting))
         have = self.worker.plan
         if plan.max_len > have.max_len or (plan.slots > have.slots and not self._shrunk):
-            self._allocate(shrink(plan) if self._shrunk else plan)
+            self._allocate(shrink(plan) if self._shrunk and plan.slots > 1 else plan)
 
     def _shrink(self) -> None:
         """Half the slots; what ran waits again, with the tokens it has."""
@@ -365,15 +378,16 @@ class Engine:
         self._launched = None
         for sequence in reversed(list(self._scheduler.running.values())):
             self._scheduler.put_back(sequence)
-        self._allocate(shrink(self.worker.plan))
+        self._allocate(shrink(self._plan))
 
     def _allocate(self, plan: MemoryPlan) -> None:
-        self._slots, self._retired = Slots(plan.slots), []
+        self._plan, self._slots, self._retired = plan, Slots(plan.slots), []
         self.worker.allocate(plan)
 
-    def _abort(self, ids: Iterable[str | int]) -> None:
-        """Drop requests without a word: their caller is gone."""
+    def _abort(self) -> None:
+        """Drop what is left of the requests of a stream without a word: their caller is gone."""
         with self._lock:
+            ids, self._streamed = self._streamed, set()
             for request_id in ids:
                 self.cancel(request_id)
             self._out = [emission for emission in self._out if emission.id not in ids]

@@ -58,6 +58,7 @@ class StepGraphs:
                 self._step(rows)
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # entering a capture does so: what the warm-up left must not be in the difference
         before = torch.cuda.memory_reserved()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):

@@ -27,12 +27,15 @@ class Intake:
 
     def sequence(self, request: Request, now: float) -> Sequence:
         """Raises InputError: too large, an empty prompt or one that ends with an image, an image that is none, images
-        that the prompt lacks, too many stop tokens."""
+        that the prompt lacks, too many stop tokens, or one outside the vocabulary."""
         grids = [self._grid(image) for image in request.images]
         ids = self._prompt(request, grids)
         image_tokens = sum(self._tokens(grid) for grid in grids)
         limits = request.limits
         stop_ids, stop_texts = self._stops()
+        outside = [token for token in limits.stop_ids if not 0 <= token < self.config.text.vocab_size]
+        if outside:
+            raise InputError(f"stop token {outside[0]} is not in the vocabulary of {self.config.text.vocab_size}")
         stop_ids = frozenset((*stop_ids, *limits.stop_ids))
         if len(stop_ids) > STOP_IDS:
             raise InputError(f"request {request.id!r} has {len(stop_ids)} stop tokens, and {STOP_IDS} are possible")

@@ -18,6 +18,12 @@ from ocria.runtime.options import ResolvedOptions
 _SHARE = {"cpu": 0.5, "cuda": 0.9}
 """How much of the memory that is free beside the weights a run may take unless told otherwise: a GPU is ours, main
 memory is shared with others."""
+_OUT_OF_MEMORY = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "CUDA error: out of memory",  # the driver: a graph, a context
+    "[CUDA]: out of memory",  # Triton, loading a kernel
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
 _MIB, _GIB = 1 << 20, 1 << 30
 _PER_SLOT = ("kv", "checkpoints", "rings", "conv")
 _STATE_PARTS = {"keys": "kv", "values": "kv", "checkpoint": "checkpoints", "conv_ring": "conv"}
@@ -80,10 +86,10 @@ def shrink(plan: MemoryPlan) -> MemoryPlan:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed, on a GPU or in main memory; torch has a type for the former alone."""
+    """Whether an allocation failed, on a GPU or in main memory; torch has a type for those of its own on GPUs alone."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _OUT_OF_MEMORY)
 
 
 def refusal(plan: MemoryPlan) -> EngineError:

@@ -35,14 +35,17 @@ def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Se
             continue
         ids = torch.tensor(sequence.feed[:-1], dtype=torch.int64, device=network.device)
         hidden = network.embed(ids)
-        places = (ids == image_token).nonzero()[:, 0]
+        # A token that was chosen is no placeholder, whatever its number.
+        places = [place for place, token in enumerate(sequence.ids) if token == image_token]
         tokens = [features[owner, number] for number in range(len(sequence.grids))]
         made = sum(len(part) for part in tokens)
         if made != len(places):
             raise EngineError(f"{len(places)} image tokens in the prompt, {made} from the vision encoder")
         if tokens:
             hidden[places] = torch.cat(tokens).to(hidden.dtype)
-        positions, sequence.rope_delta = rope_positions(sequence.feed, image_token, sequence.grids, merge)
+        positions, sequence.rope_delta = rope_positions(sequence.ids, image_token, sequence.grids, merge)
+        chosen = torch.arange(len(sequence.ids), len(sequence.feed)) + sequence.rope_delta
+        positions = torch.cat([positions, chosen.expand(3, -1)], dim=1)
         sequence.positions = positions[:, :-1].to(network.device)
         sequence.hidden = hidden
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ocria.errors import OcriaError
+from ocria.errors import OcriaError, UsageError
 from ocria.events import Event
 from ocria.runtime.sampling import Sampling
 
@@ -14,13 +14,20 @@ FINISH_REASONS = ("stop", "length", "degenerate", "failed", "cancelled", "timeou
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a request ends, besides the stop tokens of the checkpoint. None: the profile's own limit."""
+    """When a request ends, besides the stop tokens of the checkpoint. None: the profile's own limit.
+
+    Raises UsageError for less than one token.
+    """
 
     max_tokens: int | None = None
     """Most output tokens, the stop token not counted."""
     stop_ids: tuple[int, ...] = ()
     timeout_s: float | None = None
     """Seconds from `submit`, waiting included."""
+
+    def __post_init__(self):
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise UsageError(f"max_tokens must be at least 1, got {self.max_tokens}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from ocria.errors import UsageError
 
+LEAST_TEMPERATURE = 1e-6
+"""Logits over less may leave the range of fp32, and infinite ones cannot be told apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -21,10 +24,13 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self):
-        if not 0.0 < self.temperature <= 100.0:
-            raise UsageError(f"temperature must be above 0 and at most 100, got {self.temperature}")
-        if self.top_k < 0:
-            raise UsageError(f"top_k must be 0 or more, got {self.top_k}")
+        if not LEAST_TEMPERATURE <= self.temperature <= 100.0:
+            raise UsageError(
+                f"temperature must be from {LEAST_TEMPERATURE:g} to 100, got {self.temperature}",
+                cure="For the likeliest token every time, leave sampling out.",
+            )
+        if not 0 <= self.top_k < 1 << 63:
+            raise UsageError(f"top_k must be 0 or more and fit 64 bits, got {self.top_k}")
         if not 0.0 < self.top_p <= 1.0:
             raise UsageError(f"top_p must be above 0 and at most 1, got {self.top_p}")
         if self.seed is not None and not 0 <= self.seed < 1 << 63:

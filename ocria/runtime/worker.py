@@ -53,10 +53,11 @@ class Worker:
         return self._replayed + (0 if graphs is None else graphs.replays)
 
     def allocate(self, plan: MemoryPlan) -> None:
-        """State for `plan.slots` requests; the old one goes first, with all that is in it."""
+        """State for `plan.slots` requests; the old one goes first, with all that is in it. There is no plan while
+        this has not succeeded."""
         self._replayed = self.replayed
         self.runner = self.state = self.buffers = None
-        self.plan, self._rows = plan, StepRows.choose((), self.device)
+        self.plan, self._rows = MemoryPlan.none(), StepRows.choose((), self.device)
         if not plan.slots:
             return
         text, slots, o = self.network.config.text, plan.slots + 1, self.options
@@ -64,6 +65,7 @@ class Worker:
         self.state = DecoderState.allocate(text, slots, plan.max_len, dtype, self.device, o.ring, o.rows)
         self.buffers = SlotBuffers.allocate(text, slots, plan.max_len, self.device, o.rows)
         self.runner = StepRunner(self.network, self.state, self.buffers, o, self.drafter)
+        self.plan = plan
 
     def admit(self, sequences: tuple[Sequence, ...]) -> None:
         """Empty their slots, read their images, embed their prompts. One whose image is broken gets its `error`."""
