@@ -7,9 +7,11 @@ import torch
 
 from ocria.model.config import TextConfig
 from ocria.ops.rope import text_rope
+from ocria.runtime.upload import upload
 
 STOP_IDS = 16
 """Most tokens that end an answer, per request."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotEntry:
@@ -96,4 +98,4 @@ class SlotBuffers:
         self.done[self._put_on(slots)] = True
 
     def _put_on(self, values: list) -> torch.Tensor:
-        return torch.tensor(values, device=self.done.device)
+        return upload(values, self.done.device)

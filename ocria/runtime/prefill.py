@@ -18,6 +18,7 @@ from ocria.model.window import Window
 from ocria.ops.rope import text_rope
 from ocria.runtime.scheduler import Chunk
 from ocria.runtime.sequence import Sequence
+from ocria.runtime.upload import send, upload
 
 
 def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Sequence], patches: int) -> None:
@@ -33,7 +34,7 @@ def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Se
     for owner, sequence in enumerate(sequences):
         if sequence.error is not None:
             continue
-        ids = torch.tensor(sequence.feed[:-1], dtype=torch.int64, device=network.device)
+        ids = upload(sequence.feed[:-1], network.device, torch.int64)
         hidden = network.embed(ids)
         # A token that was chosen is no placeholder, whatever its number.
         places = [place for place, token in enumerate(sequence.ids) if token == image_token]
@@ -42,11 +43,11 @@ def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Se
         if made != len(places):
             raise EngineError(f"{len(places)} image tokens in the prompt, {made} from the vision encoder")
         if tokens:
-            hidden[places] = torch.cat(tokens).to(hidden.dtype)
+            hidden[upload(places, network.device)] = torch.cat(tokens).to(hidden.dtype)
         positions, sequence.rope_delta = rope_positions(sequence.ids, image_token, sequence.grids, merge)
         chosen = torch.arange(len(sequence.ids), len(sequence.feed)) + sequence.rope_delta
         positions = torch.cat([positions, chosen.expand(3, -1)], dim=1)
-        sequence.positions = positions[:, :-1].to(network.device)
+        sequence.positions = send(positions[:, :-1], network.device)
         sequence.hidden = hidden
 
 
@@ -74,7 +75,7 @@ def _encode(network, image, sequences, limit) -> dict[tuple[int, int], torch.Ten
                 pixels.append(values)
                 places.append((owner, number))
             if pixels:
-                tokens = network.encode_image(torch.cat(pixels).to(network.device), [grid] * len(pixels))
+                tokens = network.encode_image(send(torch.cat(pixels), network.device), [grid] * len(pixels))
                 done |= zip(places, tokens.chunk(len(pixels)), strict=True)
     return done
 
@@ -93,9 +94,9 @@ def prefill_pass(network: Qwen35, state: DecoderState, chunks: Many[Chunk]) -> N
     text = network.config.text
     cos, sin = text_rope(positions, text.rotary_dim, text.rope_theta, text.mrope_section)
     window = Window.prefill(
-        torch.tensor([chunk.sequence.slot for chunk in chunks], device=device),
-        torch.tensor([chunk.start for chunk in chunks], device=device),
-        torch.tensor(count, device=device),
+        upload([chunk.sequence.slot for chunk in chunks], device),
+        upload([chunk.start for chunk in chunks], device),
+        upload(count, device),
         cos,
         sin,
         max(chunk.start + chunk.count for chunk in chunks),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from ocria.runtime.slots import DUMMY
+from ocria.runtime.upload import upload
 
 DENSE = 0.75
 """From this share of wanted slots on, a step computes a whole run of slots, others among them included: a view of
@@ -50,7 +51,7 @@ class StepRows:
     def _of(cls, owned, rows, first, device) -> "StepRows":
         wanted = set(owned)
         row_of = {slot: row for row, slot in enumerate(rows) if slot in wanted}
-        return cls(owned, row_of, torch.tensor(rows, dtype=torch.int64, device=device), first)
+        return cls(owned, row_of, upload(rows, device, torch.int64), first)
 
 
 def bucket_of(count: int) -> int:

@@ -123,7 +123,7 @@ def eager_in_buckets(engine):
     def without_graphs(plan):
         allocate(plan)
         if plan.slots:
-            engine.worker.runner._graphs._capture = lambda slots, greedy: None
+            engine.worker.runner.graphs._capture = lambda slots, greedy: None
 
     engine.worker.allocate = without_graphs
     return engine
@@ -188,7 +188,7 @@ def test_graphs_at_every_batch_size(gpu, make_request, rng, rows, overlap, ring)
         batch = requests if count == 1 else requests[: count - 1]
         check_equal(graphs.run(batch), eager.run(batch))
         graphs.check_integrity()
-    ran, never = graphs.worker.runner._graphs, eager.worker.runner._graphs
+    ran, never = graphs.worker.runner.graphs, eager.worker.runner._graphs
     assert ran.eager == 0 < ran.replays
     assert never.replays == 0
     assert never.eager == ran.replays
@@ -208,7 +208,7 @@ def test_sampling_in_graphs(gpu, make_request, rng, rows):
     options = EngineOptions(max_batch=5, graph=True)
     engine = Engine(gpu, options, drafter=drafter)
     check_equal(engine.run(mixed), eager_in_buckets(Engine(gpu, options, drafter=drafter)).run(mixed))
-    assert any(not greedy for _, greedy in engine.worker.runner._graphs._graphs)
+    assert any(not greedy for _, greedy in engine.worker.runner.graphs._graphs)
 
 
 def test_memory_of_graphs_runs_out(gpu, make_request, rng):
@@ -217,7 +217,7 @@ def test_memory_of_graphs_runs_out(gpu, make_request, rng):
     options = EngineOptions(max_batch=MOST, graph=True, admit_group=1)
     engine = Engine(gpu, replace(options, graph_memory_bytes=1))
     check_equal(engine.run(requests), eager_in_buckets(Engine(gpu, options)).run(requests))
-    graphs = engine.worker.runner._graphs
+    graphs = engine.worker.runner.graphs
     assert graphs.replays > 0
     assert graphs.eager > 0
     assert sum(graph is not None for graph in graphs._graphs.values()) == 1
@@ -274,14 +274,14 @@ def test_one_graph_launch_a_step(gpu, make_request, overlap):
     for _ in range(3):
         engine.step()
     steps = 10
-    before = engine.worker.runner._graphs.replays
+    before = engine.worker.runner.graphs.replays
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         for _ in range(steps):
             engine.step()
         torch.cuda.synchronize()
     counts = Counter({entry.key: entry.count for entry in profile.key_averages()})
-    assert engine.worker.runner._graphs.replays == before + steps
+    assert engine.worker.runner.graphs.replays == before + steps
     assert counts["cudaGraphLaunch"] == steps
     kernels = {name: count for name, count in counts.items() if "LaunchKernel" in name}
     assert kernels == {}, "a step is its graph and copies"
@@ -312,3 +312,21 @@ def test_random_arrivals_and_cancels(nano, lines, rng):
     assert results.keys() == set(range(len(requests)))
     assert {name for name, result in results.items() if result.status == "cancelled"} == cancelled
     Teacher(nano, torch.float32).check(requests, [results[request.id] for request in requests], FP32_EPS)
+
+
+def test_nothing_around_a_step_waits_for_the_device(gpu, make_request):
+    """Requests come and go while steps are on their way; torch raises where the host would have to wait."""
+    engine = Engine(gpu, EngineOptions(max_batch=4, graph=True, overlap=True, admit_group=1))
+    requests = [make_request(name, max_tokens=3 + name) for name in range(9)]
+    expected = engine.run(requests)  # captures what there is to capture
+    for name in ("retire", "enter", "launch"):
+
+        def watched(*arguments, inner=getattr(engine.worker, name)):
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                return inner(*arguments)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+
+        setattr(engine.worker, name, watched)
+    check_equal(engine.run(requests), expected)
