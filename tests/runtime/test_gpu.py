@@ -319,14 +319,17 @@ def test_nothing_around_a_step_waits_for_the_device(gpu, make_request):
     engine = Engine(gpu, EngineOptions(max_batch=4, graph=True, overlap=True, admit_group=1))
     requests = [make_request(name, max_tokens=3 + name) for name in range(9)]
     expected = engine.run(requests)  # captures what there is to capture
-    for name in ("retire", "enter", "launch"):
 
-        def watched(*arguments, inner=getattr(engine.worker, name)):
+    def watched(inner):
+        def call(*arguments):
             torch.cuda.set_sync_debug_mode("error")
             try:
                 return inner(*arguments)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
 
-        setattr(engine.worker, name, watched)
+        return call
+
+    for name in ("retire", "enter", "launch"):
+        setattr(engine.worker, name, watched(getattr(engine.worker, name)))
     check_equal(engine.run(requests), expected)
