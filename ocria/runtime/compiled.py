@@ -30,6 +30,7 @@ _ON_CPU = {
     "cpp_wrapper": True,
 }
 _LEAST_KV = 2  # a dimension of size 1 cannot be dynamic
+_TRACED_ROWS, _TRACED_KV = 2, 3
 
 
 def compile_step(
@@ -45,18 +46,26 @@ def compile_step(
         network.model.language_model.compile_layers_once()
     graphs: dict[tuple, Callable] = {}
     # Its size is the length of the cache that a step looks at: sizes may change without compiling again.
-    ruler = torch.empty(max(_LEAST_KV, state.max_len), dtype=torch.bool, device=network.device)
+    ruler = torch.empty(max(_TRACED_KV, state.max_len), dtype=torch.bool, device=network.device)
 
     def run(rows: StepInput) -> StepOutput:
         one = rows.slots.shape[0] == 1
         key = (one, rows.first_slot, rows.greedy)
-        length = ruler[: max(_LEAST_KV, rows.kv_len)]
         if key not in graphs:
             graphs[key] = _compile(network, state, buffers, drafter, rows.first_slot, rows.greedy, backend)
+            trace(graphs[key], one, rows.first_slot)
+        return graphs[key](rows.slots, ruler[: max(_LEAST_KV, rows.kv_len)])
+
+    def trace(graph: Callable, one: bool, first_slot: int | None) -> None:
+        """The first call, on the dummy, changes nothing. Its sizes are no limits of a tensor, because the tracer
+        takes a dimension that is as long as it can be for a constant."""
+        slots = torch.zeros(1 if one else _TRACED_ROWS, dtype=torch.int64, device=network.device)
+        length = ruler[:_TRACED_KV]
+        if state.max_len > _TRACED_KV:
             torch._dynamo.mark_dynamic(length, 0)
-            if not one:
-                torch._dynamo.mark_dynamic(rows.slots, 0)
-        return graphs[key](rows.slots, length)
+        if not one and (first_slot is None or first_slot + _TRACED_ROWS < buffers.done.shape[0]):
+            torch._dynamo.mark_dynamic(slots, 0)
+        graph(slots, length)
 
     return run
 

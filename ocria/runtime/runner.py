@@ -37,7 +37,7 @@ class StepRunner:
             from ocria.runtime.compiled import compile_step
 
             self._run = compile_step(network, state, buffers, drafter)
-        self._graphs = StepGraphs(self._run, options.graph_memory_bytes, state.max_len) if options.graph else None
+        self.graphs = StepGraphs(self._run, options.graph_memory_bytes, state.max_len) if options.graph else None
 
     def choose_rows(self, owned: tuple[int, ...]) -> StepRows:
         """The rows of a step of these slots, ascending."""
@@ -46,6 +46,6 @@ class StepRunner:
     @torch.inference_mode()
     def run(self, rows: StepRows, kv_len: int, greedy: bool) -> StepOutput:
         """Launch one step. The output of a graph is overwritten by the next step of as many rows."""
-        if self._graphs is not None:
-            return self._graphs.run(rows.slots, greedy)
+        if self.graphs is not None:
+            return self.graphs.run(rows.slots, greedy)
         return self._run(StepInput(rows.slots, kv_len, rows.first_slot, greedy))

@@ -49,7 +49,7 @@ class Worker:
     @property
     def replayed(self) -> int:
         """Steps so far that a graph ran."""
-        graphs = None if self.runner is None else self.runner._graphs
+        graphs = None if self.runner is None else self.runner.graphs
         return self._replayed + (0 if graphs is None else graphs.replays)
 
     def allocate(self, plan: MemoryPlan) -> None:

@@ -34,7 +34,7 @@ def main(folder: Path, seed: int) -> None:
     ]
     answers = {}
     for compiled in (False, True):
-        # Alone, then five in three slots: one row, then two and three, over caches of many lengths.
+        # Alone, then five in three slots: one row, then all three, then two, over caches of many lengths.
         engine = Engine(loaded, EngineOptions(max_batch=3, compile=compiled))
         results = engine.run(requests[:1]) + engine.run(requests)
         answers[compiled] = [list(result.tokens) for result in results]

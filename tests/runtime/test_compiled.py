@@ -1,6 +1,7 @@
 """The compiled step: the same answers, each kind of layer compiled once, and nothing compiled again after a restart."""
 
 import copy
+import functools
 import json
 import os
 import shutil
@@ -17,6 +18,8 @@ from ocria.model.network import Qwen35
 from ocria.model.state import DecoderState
 from ocria.runtime.buffers import SlotBuffers, SlotEntry
 from ocria.runtime.compiled import UNROLLED, cache_folder, compile_step
+from ocria.runtime.engine import Engine
+from ocria.runtime.options import EngineOptions
 from ocria.runtime.step import StepInput, step
 
 HERE = Path(__file__).parent
@@ -44,6 +47,19 @@ def test_compiled_equals_eager_and_a_restart_finds_it_in_the_cache(tmp_path, see
     assert (second["hits"], second["misses"]) == (2, 0)
 
 
+@pytest.mark.parametrize("batch", [1, 2, 3, 5])
+def test_any_number_of_rows_after_any_first_step(loaded, make_request, rng, monkeypatch, batch):
+    """The traced graph takes all sizes, those that fill a tensor included, whichever comes first."""
+    eager = functools.partial(compile_step, backend="eager")
+    monkeypatch.setattr("ocria.runtime.compiled.compile_step", eager)
+    requests = [make_request(i, max_tokens=int(rng.integers(1, 20))) for i in range(batch + 3)]
+    alone = Engine(loaded, EngineOptions(max_batch=1))
+    expected = [alone.run([request])[0].tokens for request in requests]
+    engine = Engine(loaded, EngineOptions(max_batch=batch, compile=True, ring=int(rng.choice([0, 8]))))
+    assert [result.tokens for result in engine.run(requests)] == expected
+    assert [result.tokens for result in engine.run(requests[:1])] == expected[:1]
+
+
 def deep(kinds):
     config = copy.deepcopy(CONFIG)
     config["text_config"] |= {"layer_types": kinds, "num_hidden_layers": len(kinds)}
@@ -62,19 +78,19 @@ def test_each_kind_of_layer_is_compiled_once(seed):
         network.prepare(pack_bytes=0)
         state = DecoderState.allocate(config.text, 4, 16, torch.float32, ring=8)
         buffers = SlotBuffers.allocate(config.text, 4, 16, "cpu")
-        slots = torch.tensor([1, 2, 3])
+        with torch.inference_mode():
+            rows = StepInput(torch.tensor([1, 2, 3]), 3, 1)
         graphs = []
 
         def keep(graph, inputs, graphs=graphs):
             graphs.append(graph)
             return graph.forward
 
-        rows = StepInput(slots, 3, 1)
         with torch.inference_mode():
             for compiled in (True, False):
                 for tensor in state.tensors():
                     tensor.zero_()
-                buffers.enter([SlotEntry(int(slot), 7, 2, 0, 5) for slot in slots])
+                buffers.enter([SlotEntry(slot, 7, 2, 0, 5) for slot in (1, 2, 3)])
                 run = compile_step(network, state, buffers, backend=keep) if compiled else None
                 output = run(rows) if compiled else step(network, state, buffers, rows)
                 results[repeats, compiled] = output.tokens, output.probability

@@ -34,7 +34,7 @@ def test_steps_are_counted_by_how_they_ran(loaded, make_request, overlap):
     def with_graphs(plan):
         allocate(plan)
         graphs.append(SomeGraphs(engine.worker.runner._run, plan.max_len))
-        engine.worker.runner._graphs = graphs[-1]
+        engine.worker.runner.graphs = graphs[-1]
 
     engine.worker.allocate = with_graphs
     for prompt in (10, 300):
