@@ -196,3 +196,6 @@ def check_device(device: torch.device) -> None:
     """Raise EngineError when torch has no such device here."""
     if device.type == "cuda" and not torch.cuda.is_available():
         raise EngineError("there is no usable CUDA device", cure="Use the device cpu, or a CUDA build of torch.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise EngineError(f"there is no device {device}, only cuda:0 to cuda:{count - 1}", cure="Use one of those.")

@@ -11,6 +11,7 @@ serialised.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Protocol
 
 import torch
@@ -62,6 +63,9 @@ class Engine:
         drafter: Drafter | None = None,
     ):
         self.network, self.config, self.image = loaded.network, loaded.config, loaded.image
+        device = self.network.device
+        # Streams, graphs and kernels are those of the device that is current, not of their tensors.
+        self._on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
         rows = 1 if drafter is None else drafter.rows
         self.options = resolve(options or EngineOptions(), self.network.device, rows)
         self.network.prepare()
@@ -211,7 +215,7 @@ class Engine:
     @torch.inference_mode()
     def _step(self, wanted: Callable[[str | int], bool]) -> list[Emission]:
         """One step; returns the emissions of the requests that are wanted, and keeps the others."""
-        with self._lock:
+        with self._lock, self._on_device:
             try:
                 if not self._round():
                     # Only here, where nothing holds the frames of the failed pass, is the old state really given up.

@@ -9,6 +9,7 @@ import torch
 from small_model import IMAGE_PAD
 
 from ocria.errors import EngineError, InputError, UsageError
+from ocria.model.checkpoint import check_device
 from ocria.model.state import DecoderState
 from ocria.ops.linear import Packed
 from ocria.runtime.engine import Engine
@@ -247,3 +248,34 @@ def test_engines_leave_no_weights_behind(private):
     del model
     gc.collect()
     assert len(Packed._all) == before
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name in ("cuda", "cuda:0", "cuda:1", "cpu"):
+        check_device(torch.device(name))
+    with pytest.raises(EngineError, match="no device cuda:2, only cuda:0 to cuda:1"):
+        check_device(torch.device("cuda:2"))
+
+
+def test_every_step_runs_on_the_device_of_the_network(loaded, make_request):
+    """Triton launches, streams and graphs go to whatever device is current."""
+    engine = Engine(loaded)
+    inside, launches = [0], []
+
+    class Guard:
+        def __enter__(self):
+            inside[0] += 1
+
+        def __exit__(self, *error):
+            inside[0] -= 1
+
+    engine._on_device = Guard()
+    for name in ("allocate", "admit", "prefill", "enter", "launch"):
+        inner = getattr(engine.worker, name)
+        setattr(engine.worker, name, lambda *a, inner=inner: (launches.append(inside[0]), inner(*a))[1])
+    engine.run([make_request(0, prompt_len=4, max_tokens=3)])
+    assert len(launches) > 5
+    assert set(launches) == {1}
+    assert inside == [0]

@@ -40,12 +40,12 @@ difference of two of them."""
 WORDS = ["the", "quick", "brown", "fox,", "jumps", "over", "13", "dogs", "(in", "Zürich)", "pays", "$4.20", "No. 7"]
 
 
-def placed(loaded, dtype):
+def placed(loaded, dtype, device=DEVICE):
     """The model on the device."""
     network = Qwen35(loaded.config).eval().requires_grad_(False)
     network.load_state_dict(loaded.network.state_dict())
     for name, parameter in network.named_parameters():
-        parameter.data = parameter.data.to(DEVICE, torch.float32 if KEPT_FP32.fullmatch(name) else dtype)
+        parameter.data = parameter.data.to(device, torch.float32 if KEPT_FP32.fullmatch(name) else dtype)
     return with_network(loaded, network)
 
 
@@ -333,3 +333,13 @@ def test_nothing_around_a_step_waits_for_the_device(gpu, make_request):
     for name in ("retire", "enter", "launch"):
         setattr(engine.worker, name, watched(getattr(engine.worker, name)))
     check_equal(engine.run(requests), expected)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_device_that_is_not_the_current_one(loaded, make_request, rng, graph):
+    requests = draw(make_request, rng, 6)
+    first, last = (placed(loaded, torch.float32, torch.device("cuda", n)) for n in (0, torch.cuda.device_count() - 1))
+    options = EngineOptions(max_batch=4, graph=graph)
+    check_equal(Engine(last, options).run(requests), Engine(first, options).run(requests))
+    assert torch.cuda.current_device() == 0
