@@ -1,15 +1,18 @@
 """Every lever of the engine gives the answers of plain decoding, one request at a time."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from drafters import Oracle, all_wrong, some_wrong
-from small_model import IM_END
+from small_model import CONFIG, IM_END, random_weights
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ocria.runtime.runner as runner
+from ocria.model.config import ModelConfig
+from ocria.model.network import Qwen35
 from ocria.ops.register import force_kernels
 from ocria.runtime.engine import Engine
 from ocria.runtime.options import EngineOptions
@@ -126,18 +129,28 @@ def test_steps_padded_with_the_dummy(loaded, make_request, rng, monkeypatch, bat
     check(engine.run(requests), expected)
 
 
+@pytest.fixture
+def shallow(loaded, seed):
+    """The small model with one layer of each kind: the interpreter is slow."""
+    text = CONFIG["text_config"] | {"layer_types": ["linear_attention", "full_attention"], "num_hidden_layers": 2}
+    config = ModelConfig.from_dict(CONFIG | {"text_config": text})
+    network = Qwen35(config).eval().requires_grad_(False)
+    random_weights(network, seed)
+    return SimpleNamespace(**{**vars(loaded), "network": network, "config": config})
+
+
 @needs_interpreter
 @pytest.mark.parametrize("rows", [1, 3])
-def test_the_whole_engine_through_the_kernels(loaded, make_request, rng, rows):
+def test_the_whole_engine_through_the_kernels(shallow, make_request, rng, rows):
     """Prefill, decoding and verification by the Triton kernels, in the interpreter."""
     requests = [
-        make_request(0, prompt_len=5, max_tokens=7),
-        make_request(1, prompt_len=1, max_tokens=5),
-        make_request(2, image=(1, 3), max_tokens=6),
+        make_request(0, prompt_len=5, max_tokens=6),
+        make_request(1, prompt_len=1, max_tokens=4),
+        make_request(2, image=(1, 2), max_tokens=5),
     ]
-    expected = plain(loaded, requests)
+    expected = plain(shallow, requests)
     options = EngineOptions(max_batch=3, ring=8, prefill_rows=8)
-    engine = with_oracle(loaded, options, rows, expected, some_wrong, rng) if rows > 1 else Engine(loaded, options)
+    engine = with_oracle(shallow, options, rows, expected, some_wrong, rng) if rows > 1 else Engine(shallow, options)
     with force_kernels():
         results = engine.run(requests)
     check(results, expected)
@@ -156,10 +169,10 @@ class Count(TorchDispatchMode):
 
 
 @needs_interpreter
-def test_one_metadata_launch_a_step(loaded, make_request):
+def test_one_metadata_launch_a_step(shallow, make_request):
     """All metadata of a step is one operation, and so is deciding what its tokens mean."""
-    engine = Engine(loaded, EngineOptions(max_batch=3, ring=8))
-    for i in range(3):
+    engine = Engine(shallow, EngineOptions(max_batch=2, ring=8))
+    for i in range(2):
         engine.submit(make_request(i, max_tokens=9))
     with force_kernels():
         engine.step()
@@ -177,7 +190,7 @@ def test_one_metadata_launch_a_step(loaded, make_request):
     (names,) = counted
     assert sum("ocria.metadata" in name for name in names) == 1
     assert sum("ocria.accept" in name for name in names) == 1
-    layers = loaded.config.text.layer_types
+    layers = shallow.config.text.layer_types
     assert sum("ocria.replay" in name for name in names) == layers.count("linear_attention")
     assert sum("ocria.attend" in name for name in names) == layers.count("full_attention")
     first = next(i for i, name in enumerate(names) if "ocria." in name)
