@@ -111,7 +111,7 @@ class BlockAttention:
         return seen.narrow(0, self.first_slot, self.slots.shape[0])
 
     def _mask(self, rule: LayerRule, length: torch.Tensor, rows: int) -> torch.Tensor:
-        """What is added to the scores, `[B, 1, T, kv_len]`: 0 or -inf."""
+        """What is added to the scores, `[B, 1, T, kv_len]`: 0 or -inf; `[B, 1, 1, kv_len]` where all rows see alike."""
         key = torch.arange(self.kv_len, device=length.device)
         query = length[:, None] + torch.arange(rows, device=length.device)
         behind = key - query[:, None, :, None]

@@ -51,9 +51,13 @@ class PlainRMSNorm(RMSNorm):
         super().__init__(dim, eps)
         nn.init.ones_(self.weight)
 
+    def prepare(self) -> None:
+        self._scale = self.scale.detach()  # a parameter would be registered a second time
+
     @property
     def scale(self) -> torch.Tensor:
-        return self.weight.float()
+        """weight in fp32."""
+        return self.weight.float() if self._scale is None else self._scale
 
 
 class DraftAttention(nn.Module):
