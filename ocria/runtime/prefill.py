@@ -9,13 +9,14 @@ from itertools import groupby
 
 import torch
 
-from ocria.errors import EngineError, InputError, OcriaError
+from ocria.errors import EngineError, InputError
 from ocria.model.image import ImageConfig, preprocess
 from ocria.model.network import Qwen35
 from ocria.model.positions import rope_positions
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.rope import text_rope
+from ocria.runtime.memory import is_out_of_memory
 from ocria.runtime.scheduler import Chunk
 from ocria.runtime.sequence import Sequence
 from ocria.runtime.upload import send, upload
@@ -67,11 +68,13 @@ def _encode(network, image, sequences, limit) -> dict[tuple[int, int], torch.Ten
             for _, owner, number in equal[start : start + each]:
                 try:
                     values, made = preprocess(sequences[owner].request.images[number], image)
-                except (OcriaError, OSError) as error:  # PIL reads files late, and raises OSError for broken ones
+                    if made != grid:
+                        raise InputError(f"it became a grid of {made}, where {grid} was planned")
+                except Exception as error:  # a caller's object, read late: closed, changed or broken in any way
+                    if is_out_of_memory(error):
+                        raise
                     sequences[owner].error = InputError(f"image {number + 1} cannot be read: {error}")
                     continue
-                if made != grid:
-                    raise EngineError(f"an image became a grid of {made}, where {grid} was planned")
                 pixels.append(values)
                 places.append((owner, number))
             if pixels:

@@ -3,15 +3,19 @@
 import gc
 import threading
 import weakref
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
-from small_model import IMAGE_PAD
+from PIL import Image
+from small_model import IMAGE_PAD, VISION_END, VISION_START
 
 from ocria.errors import EngineError, InputError, UsageError
 from ocria.model.checkpoint import check_device
 from ocria.model.state import DecoderState
 from ocria.ops.linear import Packed
+from ocria.runtime import prefill
 from ocria.runtime.engine import Engine
 from ocria.runtime.memory import is_out_of_memory
 from ocria.runtime.options import EngineOptions
@@ -279,3 +283,54 @@ def test_every_step_runs_on_the_device_of_the_network(loaded, make_request):
     assert len(launches) > 5
     assert set(launches) == {1}
     assert inside == [0]
+
+
+def closed():
+    image = Image.new("L", (32, 32))
+    image.close()
+    return image, lambda: None
+
+
+def shrunk():
+    image = SimpleNamespace(width=64, height=64, mode="L")
+    return image, lambda: vars(image).update(width=32)
+
+
+def changed():
+    """A picture whose owner puts another size into it while it waits."""
+    holder = np.zeros((64, 64), np.uint8)
+    return holder, lambda: setattr(holder, "shape", (32, 128))
+
+
+@pytest.mark.parametrize("make", [closed, shrunk, changed])
+def test_an_image_that_cannot_be_read_any_more_fails_its_own_request_only(loaded, make_request, make):
+    engine = Engine(loaded, EngineOptions(max_batch=3))
+    image, spoil = make()
+    good = make_request("good", image=(1, 2), max_tokens=4)
+    (wanted,) = Engine(loaded).run([good])
+    engine.submit(good)
+    engine.submit(Request("bad", [VISION_START, IMAGE_PAD, VISION_END, 5], [image]))
+    spoil()
+    results = {}
+    while not engine.idle:
+        results |= {emission.id: emission.result for emission in engine.step() if emission.result is not None}
+    assert results["good"].tokens == wanted.tokens
+    assert "image 1 cannot be read" in str(results["bad"].error)
+    engine.check_integrity()
+
+
+def test_memory_that_runs_out_for_an_image_is_no_fault_of_the_image(loaded, make_request, monkeypatch):
+    calls = [0]
+    preprocess = prefill.preprocess
+
+    def failing(*arguments):
+        calls[0] += 1
+        if calls[0] == 1:
+            raise MemoryError
+        return preprocess(*arguments)
+
+    monkeypatch.setattr(prefill, "preprocess", failing)
+    engine = Engine(loaded, EngineOptions(max_batch=2))
+    (result,) = engine.run([make_request(0, image=(1, 2), max_tokens=4)])
+    assert result.error is None
+    assert engine._shrunk
