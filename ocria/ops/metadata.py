@@ -42,7 +42,7 @@ def _torch_form(
     _check(pending, rows)
     batch = slots.shape[0]
     start, old = length.index_select(0, slots), folded.index_select(0, slots)
-    wanted = given.index_select(0, slots) + drafted.index_select(0, slots)
+    wanted = given.index_select(0, slots) + drafted.index_select(0, slots).clamp(min=0)
     idle = done.index_select(0, slots) | (slots == 0)
     count = torch.minimum(wanted, max_len - start).clamp(0, rows).masked_fill(idle, 0)
     room = ring - rows - pending.shape[1]
@@ -95,8 +95,8 @@ metadata = register("metadata", torch_form=_torch_form, launch=_launch, fake=_fa
 """`metadata(slots, pending, given, drafted, length, folded, rope_delta, done, cos, sin, rows, ring, max_len)`.
 
 Integers are int64. Of the batch: slots `[B]`, where 0 is the dummy slot. Of all slots: pending `[slots, Tmax]` the
-tokens to feed, given and drafted `[slots]` how many of them are certain and how many drafts; length and folded
-`[slots]` the rows committed and the rows in the checkpoint; rope_delta `[slots]` rotary position minus row; done
+tokens to feed, given and drafted `[slots]` how many of them are certain and how many drafts, below 0 none; length and
+folded `[slots]` the rows committed and the rows in the checkpoint; rope_delta `[slots]` rotary position minus row; done
 `[slots]` bool. cos, sin fp32 `[P, R]`, by rotary position. rows: T, the width of the window, at most Tmax; ring: rows
 of a Gated DeltaNet ring, 0 where there is none; max_len: rows of a slot in the KV cache.
 

@@ -73,7 +73,9 @@ def step(
         rows.slots, length, count, cos, sin, rows.kv_len, folded, flush, first_slot=rows.first_slot, kv_rows=kv_rows,
         **shared,
     )  # fmt: skip
-    logits = network.logits(network.decoder(network.embed(ids), window, state))
+    # A draft may be any number; one that is no token has no embedding, and is never what the target chooses.
+    known = ids if drafter is None else ids.clamp(0, network.config.text.vocab_size - 1)
+    logits = network.logits(network.decoder(network.embed(known), window, state))
     if rows.greedy:
         chosen, probability = greedy(logits)
     else:

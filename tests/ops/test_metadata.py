@@ -20,7 +20,7 @@ def draw(seed, rows, widest, ring, max_len=23, slots=11, batch=9, rotary=6, tabl
 
     pending = integers(1, 99, slots, widest)
     given = torch.where(integers(0, 2, slots) == 1, 1, integers(1, widest + 1, slots))
-    drafted = (integers(0, widest + 1, slots)).minimum(widest - given)
+    drafted = (integers(-2, widest + 1, slots)).minimum(widest - given)
     length = integers(0, max_len + 1, slots)
     folded = (length - integers(0, max(ring, 1), slots)).clamp(min=0)
     rope_delta = integers(-8, 9, slots)
@@ -39,7 +39,7 @@ def by_rows(slots, pending, given, drafted, length, folded, rope_delta, done, co
     for b, slot in enumerate(slots.tolist()):
         start = int(length[slot])
         if slot != 0 and not done[slot]:
-            count[b] = min(int(given[slot] + drafted[slot]), rows, max_len - start)
+            count[b] = min(int(given[slot]) + max(int(drafted[slot]), 0), rows, max_len - start)
             if count[b] and ring and start - int(folded[slot]) + rows + widest > ring:
                 flush[b] = True
         for t in range(rows):
@@ -103,7 +103,7 @@ def test_no_row_of_another_slot_and_no_negative_index():
         assert (start + count <= max_len).all()
         runs = (slots != 0) & ~done[slots] & (length[slots] < max_len)
         assert torch.equal(count >= 1, runs)
-        assert (count <= given[slots] + drafted[slots]).all()
+        assert (count <= given[slots] + drafted[slots].clamp(min=0)).all()
 
 
 def test_a_wrong_mix_of_counters_makes_no_negative_count():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from small_model import IMAGE_PAD, VISION_END, VISION_START
+from small_model import IM_END, IMAGE_PAD, VISION_END, VISION_START
 
 from ocria.errors import EngineError, InputError, UsageError
 from ocria.model.checkpoint import check_device
@@ -334,3 +334,36 @@ def test_memory_that_runs_out_for_an_image_is_no_fault_of_the_image(loaded, make
     (result,) = engine.run([make_request(0, image=(1, 2), max_tokens=4)])
     assert result.error is None
     assert engine._shrunk
+
+
+class Drafts:
+    """Proposes the same for every slot that runs: `tokens`, and that there are `count` of them."""
+
+    rows = 4
+
+    def __init__(self, tokens, count):
+        self.tokens, self.count = torch.tensor(tokens), count
+
+    def propose(self, buffers, slots):
+        live = slots[(slots > 0) & ~buffers.done[slots]]
+        buffers.pending[live, 1:] = self.tokens
+        buffers.drafted[live] = self.count
+
+
+@pytest.mark.parametrize(
+    ("tokens", "count"),
+    [([-1, -1, -1], 3), ([272, 1 << 40, 5], 3), ([IM_END, IM_END, 3], 3), ([1, 2, 3], -1), ([1, 2, 3], 1 << 40)],
+    ids=["sentinels", "outside the vocabulary", "stop tokens", "fewer than none", "more than there is room for"],
+)
+def test_a_drafter_may_propose_anything(loaded, make_request, tokens, count):
+    requests = [make_request(i, prompt_len=3, max_tokens=2 + 3 * i) for i in range(5)]
+    expected = [Engine(loaded).run([request])[0] for request in requests]
+    engine = Engine(loaded, EngineOptions(max_batch=3), drafter=Drafts(tokens, count))
+    for request in requests:
+        engine.submit(request)
+    results = {}
+    for _ in range(200):  # a slot without a row to compute would wait for ever
+        results |= {emission.id: emission.result for emission in engine.step() if emission.result is not None}
+    assert engine.idle
+    for wanted in expected:
+        assert (results[wanted.id].tokens, results[wanted.id].text) == (wanted.tokens, wanted.text)

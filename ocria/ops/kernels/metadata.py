@@ -26,7 +26,7 @@ def metadata_kernel(
     start = tl.load(length + slot)
     old = tl.load(folded + slot)
     idle = (tl.load(done + slot) != 0) | (slot == 0)
-    count = tl.minimum(tl.load(given + slot) + tl.load(drafted + slot), max_len - start)
+    count = tl.minimum(tl.load(given + slot) + tl.maximum(tl.load(drafted + slot), 0), max_len - start)
     count = tl.where(idle, 0, tl.minimum(tl.maximum(count, 0), T))
     flush = (RING > 0) & (count > 0) & (start - old > RING - T - T_MAX)
     tl.store(out_length + b, start)
