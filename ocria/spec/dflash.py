@@ -142,7 +142,7 @@ class DFlash(nn.Module):
         weights, beside the joined ones of each layer. From now on the weights must not change."""
         packed = sum(p.numel() * p.element_size() for p in self.parameters() if p.ndim > 1) <= pack_bytes
         weight, _, scale = self._context_weights()
-        self._context = weight, pack(weight) if packed else None, scale
+        self._context = weight.detach(), pack(weight) if packed else None, scale.detach()
         joined: set[nn.Module] = set()
         for module in self.modules():
             if isinstance(module, (MLP, DraftAttention)):

@@ -3,7 +3,16 @@
 The peer is the package `dflash`. It drafts for one request at a time from a cache of its own; here all requests share
 one batch and one arena, and what the peer never sees lies around as NaN: rejected rows, padding.
 
-Where its behaviour differs from other implementations of the format, the tests below say which one is followed.
+Where implementations of the format differ, or the peer from what is done here:
+- `causal` of dflash_config is vLLM's, and the peer overlooks it. It is followed (see the last test).
+- A window that is not causal reaches as far ahead as back, also inside the block, as in the peer's torch form; its MLX
+  form lets a block see all of itself. They differ only where the window is shorter than the block.
+- The peer looks for the highest logits after scaling and capping, here before: the same, unless the cap makes them
+  equal.
+- The peer draws DFlash's tokens by the request's top-k and top-p too. Here only the temperature is applied to drafts,
+  as both do for DFlash2.
+- In bf16 the peer adds up candidates' scores in bf16, here in fp32. All of this test is in fp32.
+- Keys that the peer has a value for when they are missing (`block_size`, `rope_theta`, `head_dim`) must be there.
 """
 
 import pytest
