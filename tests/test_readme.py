@@ -31,7 +31,7 @@ def test_commands_do_what_their_headings_say():
     assert "pip install ." in parse
     assert parse[-1].startswith("ocria parse ")
     assert any(line.startswith("pip install -e ") for line in test)
-    assert test[-2:] == ["ruff check", "pytest"]
+    assert test[-2:] == ["ruff check", "pytest -n 2"]
 
 
 @pytest.mark.parametrize("commands", [INSTALL_AND_PARSE, INSTALL_AND_TEST])
