@@ -11,49 +11,22 @@ serialised.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
-from typing import Protocol
 
 import torch
 
 from ocria.errors import EngineError, OcriaError, UsageError
-from ocria.events import EngineTick, PrefillDone, RequestSubmitted
-from ocria.model.config import ModelConfig
-from ocria.model.image import ImageConfig
-from ocria.model.network import Qwen35
-from ocria.model.profiles import Profile
-from ocria.model.tokens import Tokenizer
-from ocria.ops.accept import FAILED
-from ocria.runtime.budget import PageBudget
-from ocria.runtime.guard import verdict
-from ocria.runtime.intake import Intake
-from ocria.runtime.memory import MemoryPlan, is_out_of_memory, shrink, used_memory
-from ocria.runtime.metrics import Metrics
-from ocria.runtime.options import EngineOptions, resolve
-from ocria.runtime.readback import HostOutput
+from ocria.events import EngineTick
+from ocria.runtime.memory import used_memory
+from ocria.runtime.options import EngineOptions
 from ocria.runtime.request import Emission, Request, Result
-from ocria.runtime.scheduler import Scheduler, StepPlan
-from ocria.runtime.sequence import DECODE, PREFILL, WAITING, Progress, Sequence
-from ocria.runtime.slots import Slots
+from ocria.runtime.rounds import Loaded, Rounds
 from ocria.runtime.step import Drafter
-from ocria.runtime.traffic import traffic_of
-from ocria.runtime.worker import Launched, Worker
 
 OnEvent = Callable[[Emission | EngineTick], None]
 
 
-class Loaded(Protocol):
-    """What the engine needs of a loaded checkpoint."""
-
-    network: Qwen35
-    tokenizer: Tokenizer
-    config: ModelConfig
-    profile: Profile
-    image: ImageConfig | None
-
-
-class Engine:
-    """Runs requests on one loaded checkpoint. Its state is allocated once and serves many pages."""
+class Engine(Rounds):
+    """Runs requests on one loaded checkpoint, for callers in any thread."""
 
     def __init__(
         self,
@@ -62,35 +35,11 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         drafter: Drafter | None = None,
     ):
-        self.network, self.config, self.image = loaded.network, loaded.config, loaded.image
-        device = self.network.device
-        # Streams, graphs and kernels are those of the device that is current, not of their tensors.
-        self._on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-        rows = 1 if drafter is None else drafter.rows
-        self.options = resolve(options or EngineOptions(), self.network.device, rows)
-        self.network.prepare()
-        self.metrics = Metrics(traffic_of(self.config, self.options, self.network.dtype, self.network.device), clock)
-        self.budget = PageBudget(
-            self.config, self.image, loaded.profile, self.options, self.network.dtype, self.network.device
-        )
-        self.worker = Worker(self.network, self.image, self.options, drafter)
-        self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget, loaded.profile.stop)
-        self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
-        self._slots = Slots(0)
-        self._live: dict[str | int, Sequence] = {}
-        self._out: list[Emission] = []
-        self._plan = MemoryPlan.none()  # what was allocated last, or was to be
-        self._launched: Launched | None = None  # a step whose output is not read yet
-        self._retired: list[int] = []  # slots that were taken away and that the device does not know of yet
-        self._shrunk = False
-        self._collected = 0.0
-        self._clock = clock
+        super().__init__(loaded, options, clock, drafter)
         self._lock = threading.RLock()
         self._streams = threading.Lock()
         self._streamer: int | None = None  # thread that holds `_streams`
         self._streamed: set[str | int] = set()  # requests whose emissions are left to it
-
-    # Requests in, results out
 
     def submit(self, request: Request) -> None:
         """Queue a request.
@@ -173,23 +122,6 @@ class Engine:
         hits, misses = cache_counts()
         return f"{how}, compiled: {hits} pieces of code from the cache, {misses} new"
 
-    @property
-    def idle(self) -> bool:
-        """No request is live and no emission is left to fetch."""
-        return not self._live and not self._out
-
-    def check_integrity(self) -> None:
-        """Raise EngineError unless slots and records agree, and all slots are free when nothing is live."""
-        self._slots.check_integrity(idle=not self._live)
-        running = self._scheduler.running
-        if len(running) + len(self._scheduler.waiting) != len(self._live) or len(running) != self._slots.live:
-            raise EngineError(
-                f"{len(self._live)} live requests, {len(running)} running, {len(self._scheduler.waiting)} waiting, "
-                f"{self._slots.live} slots taken"
-            )
-
-    # Inside a step
-
     def _stream(self, requests: list[Request]) -> Iterator[Emission]:
         sequences, refused, mine = [], [], self._streamed
         with self._lock:
@@ -227,167 +159,6 @@ class Engine:
             self._out = [emission for emission in self._out if not wanted(emission.id)]
             return out
 
-    def _round(self) -> bool:
-        """Admit, advance, collect. False when memory ran out where half of the slots may do."""
-        try:
-            self._end_overdue()
-            self._fit_state()
-            self._advance(self._scheduler.plan(self._slots, self.worker.plan.max_len))
-        except BaseException as error:
-            if not is_out_of_memory(error) or self._shrunk or self._plan.slots < 2:
-                raise
-            return False
-        return True
-
-    def _end_overdue(self) -> None:
-        now = self._clock()
-        for sequence in list(self._live.values()):
-            if sequence.bounds.deadline is not None and now >= sequence.bounds.deadline:
-                self._finish(sequence, "timeout")
-
-    def _record(self, request: Request) -> Sequence:
-        if request.id in self._live:
-            raise UsageError(f"a request with the id {request.id!r} is already there")
-        return self._intake.sequence(request, self._clock())
-
-    def _queue(self, sequence: Sequence) -> None:
-        self._live[sequence.id] = sequence
-        self._scheduler.add(sequence)
-        self._out.append(Emission(sequence.id, "", events=(RequestSubmitted(sequence.id, sequence.prompt_len),)))
-
-    def _advance(self, plan: StepPlan) -> None:
-        """One round: prompts into the state, one step launched, one collected."""
-        if self._retired:
-            self.worker.retire(self._retired)
-            self._retired = []
-        entered = self._prefill(plan)
-        # Who ends with the steps that are on their way needs no other.
-        decode = [s for s in (*plan.decode, *entered) if s.phase == DECODE and s.pending < s.left]
-        before, self._launched = self._launched, None
-        launched = self.worker.launch(decode, self._clock()) if decode else None
-        if before is not None:
-            self._collect(before)
-        if self.options.overlap:
-            self._launched = launched
-        elif launched is not None:
-            self._collect(launched)
-
-    def _prefill(self, plan: StepPlan) -> list[Sequence]:
-        """Admit requests and compute one chunk of each prompt in the plan. Returns those that are ready for steps."""
-        began = self._clock()
-        if plan.admitted:
-            for sequence in plan.admitted:
-                sequence.started = sequence.started or began
-            self.worker.admit(plan.admitted)
-            for sequence in plan.admitted:
-                if sequence.error is not None:
-                    self._finish(sequence, "failed")
-        encoded = self._clock()
-        chunks = [chunk for chunk in plan.prefill if chunk.sequence.phase == PREFILL]
-        if chunks:
-            self.worker.prefill(chunks)
-        for chunk in chunks:
-            chunk.sequence.filled += chunk.count
-        running = self._scheduler.running.values()
-        entered = [s for s in running if s.phase == PREFILL and s.filled == s.prefill_len]
-        if entered:
-            self.worker.enter(entered)
-            now = self._clock()
-            for sequence in entered:
-                sequence.phase, sequence.hidden, sequence.positions = DECODE, None, None
-                done = PrefillDone(sequence.id, sequence.prompt_len, now - sequence.started)
-                self._out.append(Emission(sequence.id, "", events=(done,)))
-        if plan.admitted or chunks:
-            rows = sum(chunk.count for chunk in chunks)
-            self.metrics.prefill(rows=rows, seconds=self._clock() - began, encoder_seconds=encoded - began)
-        return entered
-
-    def _collect(self, launched: Launched) -> None:
-        """Take the tokens of a step to the host, end what must end, send text."""
-        output = launched.output.read()
-        now = self._clock()
-        counts = Progress()
-        for row, sequence in launched.rows:
-            if sequence.phase != DECODE:
-                continue  # it ended while the step was on its way
-            sequence.pending -= 1
-            counts.add(output, row)
-            sequence.progress.add(output, row)
-            self._take(sequence, output, row, now)
-        seconds = now - max(launched.at, self._collected)
-        self._collected = now
-        self.metrics.step(
-            rows=len(launched.rows),
-            emitted=counts.tokens,
-            drafted=counts.drafted,
-            accepted=counts.accepted,
-            seconds=seconds,
-            kv_rows=launched.kv_rows,
-        )
-
-    def _take(self, sequence: Sequence, output: HostOutput, row: int, now: float) -> None:
-        """The tokens of one row, one by one: whatever ends the answer ends it at the same token with any drafts."""
-        count = output.emitted[row]
-        for token, probability in zip(output.tokens[row][:count], output.probability[row][:count], strict=True):
-            sequence.probabilities.append(probability)
-            if token in sequence.bounds.stop_ids:
-                return self._finish(sequence, "stop")
-            sequence.tokens.append(token)
-            if sequence.text.has_stops:
-                sequence.decode_text()
-                if sequence.text.stopped:
-                    return self._finish(sequence, "stop")
-            reason = verdict(sequence.tokens, sequence.bounds, now)
-            if reason is not None:
-                return self._finish(sequence, reason)
-        if output.reason[row] == FAILED:
-            return self._finish(sequence, "failed")
-        if now - sequence.sent_at >= self.options.stream_interval_s:
-            sequence.sent_at = now
-            sequence.decode_text()
-            text = sequence.text.take()
-            if text:
-                self._out.append(Emission(sequence.id, text, events=sequence.news()))
-        return None
-
-    def _finish(self, sequence: Sequence, reason: str) -> None:
-        """The one place where a request ends: slot, records, result."""
-        sequence.decode_text()
-        sequence.text.finish()
-        text = sequence.text.take()
-        slot, phase = sequence.slot, sequence.phase
-        self._scheduler.remove(sequence)
-        if phase != WAITING:
-            self._slots.release(slot, sequence.id)
-            self._retired.append(slot)
-        del self._live[sequence.id]
-        sequence.hidden = sequence.positions = None
-        self.metrics.finished += 1
-        self._out.append(Emission(sequence.id, text, sequence.result(reason, self._clock()), sequence.news()))
-
-    # State
-
-    def _fit_state(self) -> None:
-        """Before anything runs: state for the largest request that waits, in as many slots as fit."""
-        if self._scheduler.running or not self._scheduler.waiting:
-            return
-        plan = self.budget.plan(max(sequence.rows for sequence in self._scheduler.waiting))
-        have = self.worker.plan
-        if plan.max_len > have.max_len or (plan.slots > have.slots and not self._shrunk):
-            self._allocate(shrink(plan) if self._shrunk and plan.slots > 1 else plan)
-
-    def _shrink(self) -> None:
-        """Half the slots; what ran waits again, with the tokens it has."""
-        self._shrunk = True
-        self._launched = None
-        for sequence in reversed(list(self._scheduler.running.values())):
-            self._scheduler.put_back(sequence)
-        self._allocate(shrink(self._plan))
-
-    def _allocate(self, plan: MemoryPlan) -> None:
-        self._plan, self._slots, self._retired = plan, Slots(plan.slots), []
-        self.worker.allocate(plan)
-
     def _abort(self) -> None:
         """Drop what is left of the requests of a stream without a word: their caller is gone."""
         with self._lock:
@@ -395,14 +166,6 @@ class Engine:
             for request_id in ids:
                 self.cancel(request_id)
             self._out = [emission for emission in self._out if emission.id not in ids]
-
-    def _drop_all(self) -> None:
-        """After a failure in the middle of a step: no request is in a known state, so none is kept."""
-        self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
-        self._launched = None
-        self._slots, self._retired = Slots(self.worker.plan.slots), list(range(1, self.worker.plan.slots + 1))
-        self._live.clear()
-        self._out.clear()
 
 
 def _refused(request: Request, error: OcriaError) -> Result:

@@ -31,6 +31,7 @@ _PREPARE_D = 64  # channels per product
 _STATES_V = 32  # value channels per program: 4 programs for each of 32 heads fill a GPU with one sequence
 _OUTPUTS_V = 64
 _OPTIONS = {"num_warps": 4, "num_stages": 2}
+_STATES_OPTIONS = {"num_warps": 8, "num_stages": 2}  # with 4, triton 3.9 spills registers on sm_100
 
 
 @triton.jit
@@ -241,7 +242,7 @@ def launch(q, k, v, g, beta, checkpoint, slots, first, count):
     block_v = min(_STATES_V, _block(value_dim))
     wrap(states_kernel)[(triton.cdiv(value_dim, block_v), heads, segments)](
         k, w, u, decay, states, checkpoint, slots, first, count,
-        **shapes, BLOCK_B=block_b, BLOCK_V=block_v, **_OPTIONS,
+        **shapes, BLOCK_B=block_b, BLOCK_V=block_v, **_STATES_OPTIONS,
     )  # fmt: skip
     block_v = min(_OUTPUTS_V, _block(value_dim))
     wrap(outputs_kernel)[(triton.cdiv(value_dim, block_v), heads, chunks)](
@@ -266,13 +267,14 @@ def aot_variants() -> list[AotVariant]:
     types |= dict.fromkeys(("g", "beta", "w", "u", "d", "decay", "states", "checkpoint"), "*fp32")
     types |= {"SEGMENTS": "i32", "place": "*i32"}
     parts = (
-        ("prepare", prepare_kernel, {"BLOCK": _BLOCK, "BLOCK_B": 8, "BLOCK_D": _PREPARE_D, "INTERPRETED": False}),
-        ("states", states_kernel, {"BLOCK_B": 8, "BLOCK_V": _STATES_V}),
-        ("outputs", outputs_kernel, {"BLOCK_V": _OUTPUTS_V, "INTERPRETED": False}),
-    )
+        ("prepare", prepare_kernel, _OPTIONS,
+         {"BLOCK": _BLOCK, "BLOCK_B": 8, "BLOCK_D": _PREPARE_D, "INTERPRETED": False}),
+        ("states", states_kernel, _STATES_OPTIONS, {"BLOCK_B": 8, "BLOCK_V": _STATES_V}),
+        ("outputs", outputs_kernel, _OPTIONS, {"BLOCK_V": _OUTPUTS_V, "INTERPRETED": False}),
+    )  # fmt: skip
     variants = []
-    for name, kernel, own in parts:
+    for name, kernel, options, own in parts:
         constants = common | own
         signature = {argument: types[argument] for argument in kernel.arg_names if argument not in constants}
-        variants.append(AotVariant(f"chunk {name}", kernel, signature, constants, **_OPTIONS, needs_dot=True))
+        variants.append(AotVariant(f"chunk {name}", kernel, signature, constants, **options, needs_dot=True))
     return variants

@@ -19,7 +19,7 @@ from ocria.ops.kernels.aot import SHAPES_4B, AotVariant
 from ocria.ops.kernels.fixed import noise, weight
 from ocria.ops.register import wrap
 
-CHUNK = 4096
+CHUNK = 2048
 _WARPS = 8
 _INF = tl.constexpr(float("inf"))
 _BIG = tl.constexpr(2**31 - 1)
