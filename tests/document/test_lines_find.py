@@ -37,7 +37,8 @@ def test_columns_are_apart_and_read_one_after_the_other(count):
     lines = []
     for c in range(count):
         # Slightly different leading, so that the lines of two columns are not always level.
-        lines += column(r, 30 + c * (width + 4), 50, 14, int(width / 6.4), "tiro", 10)
+        # So few characters that even wide ones leave a gutter.
+        lines += column(r, 30 + c * (width + 4), 50, 14, int(width / 7.5), "tiro", 10)
     drawn = draw(lines, PAGE)
     found = find_lines(drawn.gray, 200).lines
     assert_each_found_once(found, drawn.boxes, TOLERANCE)
