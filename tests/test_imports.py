@@ -2,11 +2,13 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 PACKAGE = Path(__file__).parents[1] / "ocria"
 LEAVES = {"errors", "events"}
@@ -138,3 +140,12 @@ def test_public_names():
     assert set(ocria.__all__) <= set(dir(ocria))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = ocria.nonsense
+
+
+def test_the_engine_loads_without_the_compiler():
+    """Kernels and compiled steps need it; a run on the CPU does not, and it takes two seconds to import."""
+    code = "import sys, ocria.runtime.engine; print(*{'torch._dynamo', 'torch._inductor', 'triton'} & set(sys.modules))"
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    if not torch.cuda.is_available():
+        assert run.stdout.split() == []

@@ -20,15 +20,28 @@ _forced = False
 
 
 class Op:
-    """Callable like its torch form; `kernel` is the registered operation, `torch_form` the plain one."""
+    """Callable like its torch form, `torch_form`."""
 
     def __init__(self, name: str, torch_form: Callable, launch: Callable, fake: Callable, mutates: tuple[str, ...]):
         self.name, self.torch_form = name, torch_form
-        if INTERPRETED:
-            self.kernel = torch.library.custom_op(f"ocria::{name}", launch, mutates_args=mutates)
-        else:
-            self.kernel = torch.library.triton_op(f"ocria::{name}", launch, mutates_args=mutates)
-        self.kernel.register_fake(fake)
+        self._parts = (launch, fake, mutates)
+        self._kernel: Any = None
+        if INTERPRETED or torch.cuda.is_available():
+            self._register()
+
+    @property
+    def kernel(self) -> Any:
+        """The registered operation. Where kernels do not run it is registered at the first look: registering imports
+        torch's compiler and triton, two seconds that a run on the CPU has no use for."""
+        if self._kernel is None:
+            self._register()
+        return self._kernel
+
+    def _register(self) -> None:
+        launch, fake, mutates = self._parts
+        make = torch.library.custom_op if INTERPRETED else torch.library.triton_op
+        self._kernel = make(f"ocria::{self.name}", launch, mutates_args=mutates)
+        self._kernel.register_fake(fake)
 
     def __call__(self, *arguments: Any) -> Any:
         """The kernel on CUDA or inside `force_kernels`, else the torch form. The first argument is a tensor."""

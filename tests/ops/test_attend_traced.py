@@ -23,6 +23,10 @@ from triton.backends.compiler import GPUTarget
 from ocria.ops import norm
 from ocria.ops.attend import attend_op
 
+# On a machine with a GPU they are registered from the start; here, at the first look, which a trace cannot be.
+for op in (attend_op, norm.rms_norm_op, norm.add_rms_norm_op, norm.gated_rms_norm_op):
+    op.kernel
+
 class Driver:  # what the analysis of a kernel's stores asks of a GPU
     get_current_target = staticmethod(lambda: GPUTarget("cuda", 90, 32))
     get_current_device = staticmethod(lambda: 0)
