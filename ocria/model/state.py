@@ -15,6 +15,7 @@ import torch
 from ocria.errors import UsageError
 from ocria.model.config import TextConfig
 from ocria.model.window import Window
+from ocria.ops.replay import check_ring
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,8 @@ class DecoderState:
         `rows`: most rows of a step. Raises UsageError for a ring that is no power of two or holds less than two
         steps: the rows of one may have to stay while those of the next come.
         """
-        if ring and (ring & (ring - 1) or ring < 2 * rows):
-            raise UsageError(
-                f"a replay ring of {ring} rows cannot serve steps of {rows}",
-                cure=f"Use a power of two of at least {2 * rows}, or 0 for no ring.",
-            )
+        if ring:
+            check_ring(ring, rows, 2)
         if rows > 1 and not ring:
             raise UsageError("a step of more than one row needs a replay ring to take rows back")
         kinds = config.layer_types

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ocria.ops.attention import score_mask
+
 
 @dataclass(frozen=True)
 class Window:
@@ -71,10 +73,7 @@ class Window:
         # Padding may run past the last row.
         owner = slots[:, None] if valid is None else torch.where(valid, slots[:, None], 0)
         kv_rows = owner * max_len + rows.clamp(max=max_len - 1)
-        mask = None
-        if not fresh:
-            beyond = torch.arange(kv_len, device=length.device) > rows[:, None, :, None]
-            mask = torch.zeros(beyond.shape, device=beyond.device).masked_fill_(beyond, float("-inf"))
+        mask = None if fresh else score_mask(length, cos.shape[1], kv_len, torch.float32)
         known = {"first_slot": first_slot, "full": full, "fresh": fresh}
         return cls(slots, length, count, cos, sin, kv_len, **known, kv_rows=kv_rows, valid=valid, mask=mask)
 

@@ -13,6 +13,7 @@ from ocria.model.network import Qwen35
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.accept import accept
+from ocria.ops.attention import score_mask
 from ocria.ops.conv import ring_rows
 from ocria.ops.metadata import metadata
 from ocria.ops.register import uses_kernels
@@ -102,8 +103,5 @@ def _shared(
         taps, ring = network.config.text.linear_conv_kernel_dim, state.conv_ring[0].shape[1]
         shared["conv_rows"] = ring_rows(rows.slots, length, width, taps, ring)
     if state.keys:
-        seen = length[:, None, None, None] + torch.arange(width, device=length.device)[:, None]
-        beyond = torch.arange(rows.kv_len, device=length.device) > seen
-        mask = torch.zeros(beyond.shape, dtype=state.keys[0].dtype, device=length.device)
-        shared["mask"] = mask.masked_fill_(beyond, float("-inf"))
+        shared["mask"] = score_mask(length, width, rows.kv_len, state.keys[0].dtype)
     return shared
