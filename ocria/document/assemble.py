@@ -89,7 +89,7 @@ class Run:
             yield PageRouted(path, number, route.kind, route.reason)
             page = _empty_page(number, facts, route)
             if route.kind == "model":
-                yield PageJob(source_page, page, self.options.dpi, begun)
+                yield PageJob(source_page, page, self.options.dpi, begun, guess=_helps(facts))
                 return
             if route.kind == "blank":
                 _blank(page, facts)
@@ -164,6 +164,12 @@ def _empty_page(number: int, facts: PageFacts | None, route: Route) -> Page:
     return Page(
         number, OK, round(width, 2), round(height, 2), rotation=0, route=route.kind, reason=route.reason
     )
+
+
+def _helps(facts: PageFacts) -> bool:
+    """Whether the text layer may say what the pixels do. Hidden text is the reading of another program: not always
+    right, and a good guess."""
+    return facts.letters + facts.hidden_letters > 0 and facts.distrust is None
 
 
 def _blank(page: Page, facts: PageFacts) -> None:

@@ -8,6 +8,7 @@ import struct
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from ocria.document.guess import Word
 from ocria.document.look import PageFacts, look_at_pixels
 from ocria.errors import InputError
 
@@ -92,6 +93,10 @@ class ImagePage:
     def render(self, dpi: int | None) -> np.ndarray:
         """The frame at its own resolution: resampling a scan only loses. `dpi` applies to PDF pages."""
         return np.asarray(self.source.frame(self.number)[0])
+
+    def words(self) -> list[Word]:
+        """None: an image has no text layer."""
+        return []
 
 
 def on_white(image: Image.Image) -> Image.Image:

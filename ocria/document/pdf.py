@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pymupdf
 
+from ocria.document.guess import Word
 from ocria.document.look import LOOK_DPI, PageFacts, look_at_pdf_page
 from ocria.document.mupdf import serial, take_warnings
 from ocria.errors import EncryptedError, InputError
@@ -82,6 +83,15 @@ class PdfPage:
     def render(self, dpi: int | None) -> np.ndarray:
         page = self.source.pdf.load_page(self.number - 1)
         return _pixels(page, dpi or _scan_dpi(page), gray=False)[0]
+
+    @serial
+    def words(self) -> list[Word]:
+        page = self.source.pdf.load_page(self.number - 1)
+        shown = page.rotation_matrix
+        return [
+            Word(text, tuple(pymupdf.Rect(box) * shown), (block, line))
+            for *box, text, block, line, _ in page.get_text("words")
+        ]
 
 
 def _pixels(page: pymupdf.Page, dpi: float, gray: bool) -> tuple[np.ndarray, float]:

@@ -10,6 +10,7 @@ from threading import Event as Flag
 import numpy as np
 
 from ocria.document.geometry import turn_back, within
+from ocria.document.guess import line_guesses, page_guess, turned_words
 from ocria.document.place import LinePlace, lay_out_lines
 from ocria.document.reader import (
     STATUSES_WORST_FIRST,
@@ -36,14 +37,17 @@ class PageJob:
     dpi: int | None
     begun: float
     """`time.monotonic()` when the page was started."""
+    guess: bool = False
+    """Whether the page has a text layer that may help the model."""
 
 
 @dataclass(slots=True)
 class _Unit:
-    """What the engine gets of a page: images, and where they stand on the page as it was turned."""
+    """What the engine gets of a page: images, where they stand on the page as it was turned, and what they may say."""
 
     job: PageJob
     images: list[np.ndarray]
+    guesses: list[str | None]
     places: list[LinePlace]
     width: float
     height: float
@@ -72,7 +76,9 @@ def read_pages(
         if reader.unit == "line":
             yield LinesFound(path, job.page.index, tuple(unit.displayed(place.box) for place in unit.places))
     owners = [(unit, place) for unit in units for place in range(len(unit.images))]
-    results = yield from _relay(path, owners, reader.stream([u.images[place] for u, place in owners]), cancel)
+    images = [image for unit in units for image in unit.images]
+    guesses = [guess for unit in units for guess in unit.guesses]
+    results = yield from _relay(path, owners, reader.stream(images, guesses), cancel)
     if results is None:
         return
     for unit in units:
@@ -96,14 +102,17 @@ def _cut(job: PageJob, reader: ReaderLike) -> _Unit:
     found = upright_lines(gray, 72 / scale, _confidence_of(reader) if reader.unit == "line" else None)
     page.rotation = found.turned
     width, height = (page.height, page.width) if found.turned in (90, 270) else (page.width, page.height)
+    words = job.source.words() if job.guess else []
     if reader.unit == "page":
         upright = np.ascontiguousarray(np.rot90(pixels, -found.turned // 90))
-        return _Unit(job, [upright], [LinePlace((0.0, 0.0, width, height), height, height)], width, height)
+        place = LinePlace((0.0, 0.0, width, height), height, height)
+        return _Unit(job, [upright], [page_guess(words)], [place], width, height)
     places = [
         LinePlace(tuple(float(v) * scale for v in line.box), line.baseline * scale, line.x_height * scale)
         for line in found.lines
     ]
-    return _Unit(job, [line.crop for line in found.lines], places, width, height)
+    guesses = line_guesses(turned_words(words, found.turned, width, height), [place.box for place in places])
+    return _Unit(job, [line.crop for line in found.lines], guesses, places, width, height)
 
 
 def _confidence_of(reader: ReaderLike) -> Confidence:

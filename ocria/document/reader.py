@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from ocria.document.guess import split_guess
 from ocria.document.options import ParseOptions
 from ocria.document.result import DEGENERATE, FAILED, OK, TIMEOUT, TRUNCATED, ModelInfo
 from ocria.document.split import split_wide
@@ -73,11 +74,12 @@ class ReaderLike(Protocol):
     """`line` or `page`: what one image holds."""
     model: ModelInfo
 
-    def stream(self, images: Sequence[np.ndarray]) -> Reading:
+    def stream(self, images: Sequence[np.ndarray], guesses: Sequence[str | None] | None = None) -> Reading:
         """Read the images in one batch; yields the text as it comes, and what the engine tells; returns the results
         in order.
 
-        A line reader takes crops, uint8 [h, w]; a page reader takes pages, uint8 [H, W, 3].
+        A line reader takes crops, uint8 [h, w]; a page reader takes pages, uint8 [H, W, 3]. `guesses`: what each of
+        them may say; a good guess makes the reading faster, and none changes it.
         """
 
 
@@ -120,23 +122,26 @@ class Reader:
         """How the engine's steps really ran so far, for people."""
         return self._engine.ran()
 
-    def stream(self, images: Sequence[np.ndarray]) -> Reading:
+    def stream(self, images: Sequence[np.ndarray], guesses: Sequence[str | None] | None = None) -> Reading:
         """See `ReaderLike.stream`. An image that cannot be used gets a result with the status `failed`."""
         from ocria.runtime.request import Limits, Request
 
         owners: list[int] = []
-        pieces: list[np.ndarray] = []
+        pieces: list[tuple[np.ndarray, str | None]] = []
         answers: list[list[ReadText]] = [[] for _ in images]
-        for index, image in enumerate(images):
+        for index, (image, guess) in enumerate(zip(images, guesses or [None] * len(images), strict=True)):
             try:
-                cut = self._prepare(image)
+                cut = self._prepare(image, guess)
             except ValueError as error:
                 answers[index] = [ReadText("", None, FAILED, 0, 0, str(error))]
                 continue
             pieces += cut
             owners += [index] * len(cut)
         limits = Limits(timeout_s=self._timeout_s)
-        requests = [Request(number, self._prompt, [piece], limits) for number, piece in enumerate(pieces)]
+        requests = [
+            Request(number, self._prompt, [piece], limits, guess=guess)
+            for number, (piece, guess) in enumerate(pieces)
+        ]
         whole = Counter(owners)
         results: dict[int, ReadText] = {}
         ticked = time.monotonic()
@@ -177,15 +182,17 @@ class Reader:
             error=error,
         )
 
-    def _prepare(self, image: np.ndarray) -> list[np.ndarray]:
-        """What the model gets of one image: the image itself, or a line as line images."""
+    def _prepare(self, image: np.ndarray, guess: str | None) -> list[tuple[np.ndarray, str | None]]:
+        """What the model gets of one image: the image itself, or a line as line images, with its part of the guess."""
         if self.unit == "page":
-            return [image]
+            return [(image, guess)]
         from ocria.model.line import line_image, scaled_width
 
         height, width = image.shape
         most = width * _LONGEST_LINE // max(_LONGEST_LINE, scaled_width(height, width)) if height else width
-        return [line_image(piece) for piece in split_wide(image, max(1, most))]
+        pieces = split_wide(image, max(1, most))
+        guesses = split_guess(guess, [piece.shape[1] for piece in pieces])
+        return [(line_image(piece), part) for piece, part in zip(pieces, guesses, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

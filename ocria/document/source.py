@@ -9,6 +9,7 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
+from ocria.document.guess import Word
 from ocria.document.look import PageFacts
 from ocria.errors import InputError, UsageError
 
@@ -25,6 +26,9 @@ class SourcePage(Protocol):
 
     def render(self, dpi: int | None) -> np.ndarray:
         """The displayed page as uint8 [H, W, 3]; None renders at the resolution that suits the page."""
+
+    def words(self) -> list[Word]:
+        """The words of the text layer, hidden ones too, in the order of the file."""
 
 
 class Source(Protocol):

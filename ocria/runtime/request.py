@@ -36,7 +36,8 @@ class Request:
 
     `prompt`: text, or token ids, with one image placeholder token for each image (the engine repeats it to the
     number of image tokens); the last token is text. `images`: uint8 arrays [H, W] or [H, W, 3], or PIL images.
-    `sampling`: None takes the likeliest token every time.
+    `sampling`: None takes the likeliest token every time. `guess`: what the answer may be, such as the text that a
+    PDF holds beside its picture; it is used for drafting alone, so the answer does not depend on it.
     """
 
     id: str | int
@@ -44,6 +45,7 @@ class Request:
     images: Sequence[Any] = ()
     limits: Limits = field(default_factory=Limits)
     sampling: Sampling | None = None
+    guess: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

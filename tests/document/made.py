@@ -58,10 +58,12 @@ class FakeReader:
     unit: str = "line"
     model: ModelInfo = field(default_factory=lambda: ModelInfo("fake", "0"))
     seen: list = field(default_factory=list)
+    guesses: list = field(default_factory=list)
     closed: bool = False
 
-    def stream(self, images):
+    def stream(self, images, guesses=None):
         self.seen.append(list(images))
+        self.guesses.append(guesses)
         results = []
         try:
             for index in range(len(images)):
