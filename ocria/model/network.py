@@ -80,6 +80,12 @@ class Qwen35(nn.Module):
         """See `TextDecoder.forward`."""
         return self.model.language_model(hidden, window, state)
 
+    def tapped(
+        self, hidden: torch.Tensor, window: Window, state: DecoderState | None, taps: tuple[int, ...]
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """See `TextDecoder.tapped`."""
+        return self.model.language_model.tapped(hidden, window, state, taps)
+
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden `[..., D]` -> logits `[..., vocab]` through the tied or own head."""
         return linear(hidden, self._head(), packed=self._packed_head)

@@ -80,10 +80,19 @@ class TextDecoder(nn.Module):
         With a state the pass appends `window.count` rows to each slot; without one it computes whole sequences
         from nothing (training).
         """
-        more = None
-        for layer in self.layers:
+        return self.tapped(hidden, window, state, ())[0]
+
+    def tapped(
+        self, hidden: torch.Tensor, window: Window, state: DecoderState | None, taps: tuple[int, ...]
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """`forward`, and the outputs of the layers `taps` (0 is the first) side by side, `[B, T, taps * D]`."""
+        more, features = None, {}
+        for index, layer in enumerate(self.layers):
             hidden, more = self._through(layer, hidden, more, window, state)
-        return self.norm.after(hidden, more)[0]
+            if index in taps:
+                features[index] = hidden + more
+        joined = torch.cat([features[index] for index in taps], dim=-1) if taps else None
+        return self.norm.after(hidden, more)[0], joined
 
 
 def _through(

@@ -17,7 +17,8 @@ class Tokenizer:
     """The tokenizer of a checkpoint folder.
 
     `eos_ids`: every token that ends an answer. Fine-tunes disagree on where they name it, so it is the union
-    of `generation_config.json`, `config.json` and the tokenizer's own end token.
+    of `generation_config.json`, `config.json` and the tokenizer's own end token. `eos_id`: the tokenizer's own, which
+    a model of turns writes; else any of them, or None.
     """
 
     def __init__(self, folder: Path | str):
@@ -37,6 +38,8 @@ class Tokenizer:
         self._add_missing(config.get("added_tokens_decoder") or {})
         self.special_tokens = _named_tokens(config, self._read_optional("special_tokens_map.json"))
         self.eos_ids = self._find_eos()
+        own = self.id_of(self.special_tokens.get("eos_token", ""))
+        self.eos_id = own if own is not None else next(iter(self.eos_ids), None)
         self.template = ChatTemplate.from_folder(self.folder, self.special_tokens)
 
     def __len__(self) -> int:

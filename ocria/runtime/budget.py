@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
@@ -17,6 +18,7 @@ from ocria.model.config import ModelConfig
 from ocria.model.hub import find_model
 from ocria.model.image import MAX_ASPECT_RATIO, ImageConfig
 from ocria.model.profiles import Profile, find_profile
+from ocria.runtime.drafting import DraftChoice
 from ocria.runtime.memory import (
     MemoryPlan,
     checkpoint_bytes,
@@ -45,6 +47,7 @@ class PageBudget:
         image: None for a text-only checkpoint.
         weights: bytes of the weights as they will be on the device; None: counted from `config`.
         free: bytes that are free beside the weights; None: those free now, the weights being loaded already.
+        draft_bytes: what drafting needs of a slot of so many rows.
     """
 
     def __init__(
@@ -57,9 +60,11 @@ class PageBudget:
         device: torch.device,
         weights: int | None = None,
         free: int | None = None,
+        draft_bytes: Callable[[int], int] = lambda max_len: 0,
     ):
         self.config, self.image, self.profile, self.options, self.dtype = config, image, profile, options, dtype
         self.unit = profile.unit if profile.unit in _LOOP_LEAST else "page"
+        self._draft_bytes = draft_bytes
         self._weights = resident_bytes(network_bytes(config, dtype), device) if weights is None else weights
         free = free_memory(device) if free is None else free
         self.memory_bytes = self.options.memory_bytes or default_limit(self._weights, free, device)
@@ -138,7 +143,7 @@ class PageBudget:
         o, vision = self.options, self.config.vision
         patches = 0 if self.image is None else self.most_image_tokens * self.image.merge_size**2
         prompt = min(max_len, self.most_image_tokens + LEN_BUCKET) if self.image else max_len
-        state = state_parts(self.config.text, max_len, self.dtype, o)
+        state = state_parts(self.config.text, max_len, self.dtype, o) | {"drafter": self._draft_bytes(max_len)}
         return MemoryPlan(
             slots,
             max_len,
@@ -158,6 +163,7 @@ def plan_checkpoint(
     dtype: torch.dtype,
     device: torch.device,
     overrides: dict[str, object] | None = None,
+    drafts: DraftChoice | None = None,
 ) -> MemoryPlan:
     """How a checkpoint will use the memory, by its configuration and the headers of its files; nothing is loaded.
 
@@ -170,6 +176,10 @@ def plan_checkpoint(
     profile = find_profile(source.folder, source.name).override(**(overrides or {}))
     image = image_config(source.folder, config)
     image = image and image.with_limits(profile.min_pixels, profile.max_pixels)
-    weights = resident_bytes(checkpoint_bytes(source.folder, dtype), device)
-    budget = PageBudget(config, image, profile, options, dtype, device, weights, free_memory(device) - weights)
+    drafts = drafts or DraftChoice()
+    weights = resident_bytes(checkpoint_bytes(source.folder, dtype) + drafts.weight_bytes(dtype), device)
+    budget = PageBudget(
+        config, image, profile, options, dtype, device, weights, free_memory(device) - weights,
+        lambda max_len: drafts.bytes_per_slot(max_len, dtype),
+    )  # fmt: skip
     return budget.first_plan()

@@ -17,7 +17,8 @@ import torch
 from ocria.model.network import Qwen35
 from ocria.model.state import DecoderState
 from ocria.runtime.buffers import SlotBuffers
-from ocria.runtime.step import Drafter, StepInput, StepOutput, step
+from ocria.runtime.step import EXACT, StepInput, StepOutput, step
+from ocria.spec.chain import Chain
 
 UNROLLED = 8
 """Up to this many layers are compiled as one piece, which runs a little faster."""
@@ -37,7 +38,8 @@ def compile_step(
     network: Qwen35,
     state: DecoderState,
     buffers: SlotBuffers,
-    drafter: Drafter | None = None,
+    drafter: Chain | None = None,
+    rule: str = EXACT,
     backend: str | Callable = "inductor",
 ) -> Callable[[StepInput], StepOutput]:
     """`step` over this state, compiled without graph breaks. Compiling happens at the first step of each kind."""
@@ -50,9 +52,9 @@ def compile_step(
 
     def run(rows: StepInput) -> StepOutput:
         one = rows.slots.shape[0] == 1
-        key = (one, rows.first_slot, rows.greedy)
+        key = (one, rows.first_slot, rows.greedy, rows.rows, rows.network)
         if key not in graphs:
-            graphs[key] = _compile(network, state, buffers, drafter, rows.first_slot, rows.greedy, backend)
+            graphs[key] = _compile(network, state, buffers, drafter, rule, rows, backend)
             trace(graphs[key], one, rows.first_slot)
         return graphs[key](rows.slots, ruler[: max(_LEAST_KV, rows.kv_len)])
 
@@ -70,9 +72,12 @@ def compile_step(
     return run
 
 
-def _compile(network, state, buffers, drafter, first_slot, greedy, backend) -> Callable[..., StepOutput]:
+def _compile(network, state, buffers, drafter, rule, like, backend) -> Callable[..., StepOutput]:
+    first_slot, greedy, rows, with_network = like.first_slot, like.greedy, like.rows, like.network
+
     def whole(slots: torch.Tensor, ruler: torch.Tensor) -> StepOutput:
-        return step(network, state, buffers, StepInput(slots, ruler.shape[0], first_slot, greedy), drafter)
+        inputs = StepInput(slots, ruler.shape[0], first_slot, greedy, rows, with_network)
+        return step(network, state, buffers, inputs, drafter, rule)
 
     # Dynamo keeps what it compiled with the code object, and without guards would take it for any closure over it.
     whole.__code__ = whole.__code__.replace()

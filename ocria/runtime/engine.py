@@ -20,7 +20,7 @@ from ocria.runtime.memory import used_memory
 from ocria.runtime.options import EngineOptions
 from ocria.runtime.request import Emission, Request, Result
 from ocria.runtime.rounds import Loaded, Rounds
-from ocria.runtime.step import Drafter
+from ocria.spec.chain import Chain
 
 OnEvent = Callable[[Emission | EngineTick], None]
 
@@ -33,7 +33,7 @@ class Engine(Rounds):
         loaded: Loaded,
         options: EngineOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
-        drafter: Drafter | None = None,
+        drafter: Chain | None = None,
     ):
         super().__init__(loaded, options, clock, drafter)
         self._lock = threading.RLock()

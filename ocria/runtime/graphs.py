@@ -1,7 +1,7 @@
-"""Steps as CUDA graphs: one for each number of rows, captured when first needed, within a memory budget."""
+"""Steps as CUDA graphs: one for each number of slots and kind of step, captured when first needed, within a memory budget."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -28,29 +28,30 @@ class StepGraphs:
 
     def __init__(self, run_step: Callable[[StepInput], StepOutput], memory_bytes: int, kv_len: int):
         self._step, self._memory_bytes, self._kv_len = run_step, memory_bytes, kv_len
-        self._graphs: dict[tuple[int, bool], _Graph | None] = {}
+        self._graphs: dict[tuple, _Graph | None] = {}
         self._pool = None
         self.captured_bytes = 0
         self.replays = self.eager = 0
 
-    def run(self, slots: torch.Tensor, greedy: bool) -> StepOutput:
-        """One step of slots `[B]`, by its graph if there is one or room for one."""
-        key = (len(slots), greedy)
+    def run(self, inputs: StepInput) -> StepOutput:
+        """One step, by its graph if there is one or room for one."""
+        inputs = replace(inputs, kv_len=self._kv_len, first_slot=None)
+        key = (len(inputs.slots), inputs.greedy, inputs.rows, inputs.network)
         if key not in self._graphs:
-            self._graphs[key] = self._capture(slots, greedy) if self.captured_bytes < self._memory_bytes else None
+            self._graphs[key] = self._capture(inputs) if self.captured_bytes < self._memory_bytes else None
         graph = self._graphs[key]
         if graph is None:
             self.eager += 1
-            return self._step(StepInput(slots, self._kv_len, None, greedy))
-        graph.slots.copy_(slots)
+            return self._step(inputs)
+        graph.slots.copy_(inputs.slots)
         graph.graph.replay()
         self.replays += 1
         return graph.output
 
-    def _capture(self, slots: torch.Tensor, greedy: bool) -> _Graph:
+    def _capture(self, inputs: StepInput) -> _Graph:
         """Record a step on the dummy slot, which changes nothing, then replay it for others."""
-        static = torch.zeros_like(slots)
-        rows = StepInput(static, self._kv_len, None, greedy)
+        static = torch.zeros_like(inputs.slots)
+        rows = replace(inputs, slots=static)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

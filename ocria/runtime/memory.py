@@ -26,7 +26,7 @@ _OUT_OF_MEMORY = (
 )
 _MIB, _GIB = 1 << 20, 1 << 30
 _THREAD_SCRATCH = 128 << 10
-_PER_SLOT = ("kv", "checkpoints", "rings", "conv")
+_PER_SLOT = ("kv", "checkpoints", "rings", "conv", "drafter")
 _STATE_PARTS = {"keys": "kv", "values": "kv", "checkpoint": "checkpoints", "conv_ring": "conv"}
 CURE = "Raise --memory if the machine has more, or lower --batch, --max-pixels or --max-output-tokens."
 
@@ -37,7 +37,8 @@ class MemoryPlan:
 
     limit: what all parts together may take. weights: those packed for the CPU included. kv: keys and values.
     checkpoints, rings, conv: Gated DeltaNet states in fp32, the rows replayed over them, and the inputs of the short
-    convolution. drafter, graphs: of the drafter and of captured CUDA graphs. vision: the encoder's activations for
+    convolution. drafter: what drafting remembers of the requests (its weights are among the weights). graphs: captured
+    CUDA graphs. vision: the encoder's activations for
     the largest image. text: the decoder's, for the largest pass, embedded prompts, and the logits of a step.
     """
 
@@ -62,7 +63,7 @@ class MemoryPlan:
     @property
     def bytes(self) -> int:
         """Of the state of all slots."""
-        return self.kv + self.checkpoints + self.rings + self.conv
+        return sum(getattr(self, name) for name in _PER_SLOT)
 
     @property
     def total(self) -> int:
@@ -99,7 +100,7 @@ def refusal(plan: MemoryPlan) -> EngineError:
 
 
 def state_parts(config: TextConfig, max_len: int, dtype: torch.dtype, options: ResolvedOptions) -> dict[str, int]:
-    """Bytes of one slot by part of the plan; nothing is allocated."""
+    """Bytes of one slot by part of the plan, but for the drafter's; nothing is allocated."""
     state = DecoderState.allocate(config, 1, max_len, dtype, "meta", options.ring, options.rows)
     parts = dict.fromkeys(_PER_SLOT, 0)
     for name, tensors in state.kinds().items():

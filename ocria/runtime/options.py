@@ -6,17 +6,20 @@ import torch
 
 from ocria.errors import UsageError
 
-DRAFTS = ("none",)
-"""Drafters by name."""
+RULES = ("exact", "token", "block")
+"""How drafts of a request that samples are accepted (`ocria.ops.verify`)."""
+MOST_DRAFT_ROWS = 64
 RINGS = (2, 4, 8, 16, 32, 64, 128)
 _PLAIN_RING = 16
 """Rows of the ring without drafts: the checkpoint, 64 KiB a head of 128 x 128, is then written in one step of 15,
 while the rows replayed in each step stay a tenth of it."""
 _STEPS_IN_RING = 4
-"""With drafts the ring holds this many full steps."""
+"""With drafts the ring holds this many full steps on CUDA. On the CPU it holds two, the least: a history that is long
+costs as much in every step as folding it once."""
 _GRAPH_BYTES = 1 << 30
 _AT_LEAST_1 = (
-    "max_batch", "prefill_rows", "encoder_patches", "max_len", "memory_bytes", "admit_group", "graph_memory_bytes"
+    "max_batch", "prefill_rows", "encoder_patches", "max_len", "memory_bytes", "admit_group", "graph_memory_bytes",
+    "draft_rows",
 )  # fmt: skip
 
 
@@ -36,7 +39,11 @@ class EngineOptions:
     steps are replayed as CUDA graphs; None: on CUDA. `overlap`: a step is launched before the tokens of the one
     before are read on the host; None: on CUDA. `ring`: rows of recent inputs that the Gated DeltaNet layers replay
     over their checkpoint, one of `RINGS`; 0: the state advances in every step, possible without drafts only; None:
-    `resolve` chooses. `draft`: one of `DRAFTS`. `graph_memory_bytes`: what captured graphs may take, batch sizes
+    `resolve` chooses. `draft`: what proposes tokens, `auto`, `none`, or names and folders of drafters (see
+    `ocria.runtime.drafting`). `draft_rows`: rows of every step with drafts, the last token and the drafts behind it;
+    None: chosen step by step by what drafts bring and cost, up to what suits the drafter. `verify`: one of `RULES`:
+    with `exact` an answer is the same with any drafts, the others keep its distribution and accept more.
+    `graph_memory_bytes`: what captured graphs may take, batch sizes
     beyond it run without; None: 1 GiB.
 
     Raises UsageError for values out of range.
@@ -55,6 +62,8 @@ class EngineOptions:
     overlap: bool | None = None
     ring: int | None = None
     draft: str = "none"
+    draft_rows: int | None = None
+    verify: str = "exact"
     graph_memory_bytes: int | None = None
 
     def __post_init__(self):
@@ -64,8 +73,10 @@ class EngineOptions:
                 raise UsageError(f"{name} must be at least 1, got {value}")
         if self.ring is not None and self.ring not in (0, *RINGS):
             raise UsageError(f"ring must be 0 or one of {', '.join(map(str, RINGS))}, got {self.ring}")
-        if self.draft not in DRAFTS:
-            raise UsageError(f"draft must be one of {', '.join(DRAFTS)}, got {self.draft!r}")
+        if self.draft_rows is not None and self.draft_rows > MOST_DRAFT_ROWS:
+            raise UsageError(f"draft_rows must be at most {MOST_DRAFT_ROWS}, got {self.draft_rows}")
+        if self.verify not in RULES:
+            raise UsageError(f"verify must be one of {', '.join(RULES)}, got {self.verify!r}")
 
     @property
     def group(self) -> int:
@@ -76,7 +87,7 @@ class EngineOptions:
 @dataclass(frozen=True, slots=True)
 class ResolvedOptions:
     """Options with every choice made; the names are those of `EngineOptions`. `rows`: most rows of one slot in a
-    step, 1 without drafts. `max_len` and `memory_bytes` stay None where the memory decides (see `PageBudget`)."""
+    step, 1 without drafts. `draft`: the names of the sources, `none` without any. `max_len` and `memory_bytes` stay None where the memory decides (see `PageBudget`)."""
 
     max_batch: int
     max_len: int | None
@@ -92,17 +103,24 @@ class ResolvedOptions:
     ring: int
     rows: int
     draft: str
+    draft_rows: int | None
+    verify: str
     graph_memory_bytes: int
 
     def levers(self) -> str:
         """Which levers are on, for people: `graph off, overlap off, compile off, ring 16, draft none`."""
         switches = {"graph": self.graph, "overlap": self.overlap, "compile": self.compile}
         states = [f"{name} {'on' if on else 'off'}" for name, on in switches.items()]
-        return ", ".join([*states, f"ring {self.ring or 'off'}", f"draft {self.draft}"])
+        return ", ".join([*states, f"ring {self.ring or 'off'}", f"draft {self._draft()}"])
+
+    def _draft(self) -> str:
+        if self.rows == 1:
+            return self.draft
+        return f"{self.draft} in steps of {'' if self.draft_rows else 'up to '}{self.rows} rows, verified {self.verify}"
 
 
-def resolve(options: EngineOptions, device: torch.device, rows: int = 1) -> ResolvedOptions:
-    """What the options mean on a device, with a drafter that makes steps of up to `rows` rows. Raises UsageError for
+def resolve(options: EngineOptions, device: torch.device, rows: int = 1, sources: str = "none") -> ResolvedOptions:
+    """What the options mean on a device, with drafts of `sources` in steps of up to `rows` rows. Raises UsageError for
     a lever that the device, the drafter or another option rules out: nothing that was asked for is left out silently.
     """
     cuda = device.type == "cuda"
@@ -126,7 +144,9 @@ def resolve(options: EngineOptions, device: torch.device, rows: int = 1) -> Reso
         overlap=cuda if options.overlap is None else options.overlap,
         ring=ring,
         rows=rows,
-        draft=options.draft,
+        draft=sources,
+        draft_rows=options.draft_rows,
+        verify=options.verify,
         graph_memory_bytes=(options.graph_memory_bytes or _GRAPH_BYTES) if graph else 0,
     )
 
@@ -135,4 +155,5 @@ def _ring(rows: int, cuda: bool) -> int:
     """Where nobody asks: on the CPU the state stays in the cache, and replaying costs more than writing it."""
     if rows == 1:
         return _PLAIN_RING if cuda else 0
-    return max(_PLAIN_RING, 1 << (_STEPS_IN_RING * rows - 1).bit_length())
+    steps = _STEPS_IN_RING if cuda else 2
+    return max(_PLAIN_RING, 1 << (steps * rows - 1).bit_length())

@@ -20,10 +20,13 @@ from ocria.runtime.memory import is_out_of_memory
 from ocria.runtime.scheduler import Chunk
 from ocria.runtime.sequence import Sequence
 from ocria.runtime.upload import send, upload
+from ocria.spec.chain import Chain
 
 
-def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Sequence], patches: int) -> None:
-    """Fill `hidden`, `positions` and `rope_delta` of admitted requests.
+def embed_prompts(
+    network: Qwen35, image: ImageConfig | None, sequences: Many[Sequence], patches: int
+) -> list[tuple[torch.Tensor, ...]]:
+    """Fill `hidden`, `positions` and `rope_delta` of admitted requests; returns the image tokens of each.
 
     Images of equal grids share passes of up to `patches` patch rows. A request whose image cannot be read gets
     its `error` set instead. Raises EngineError when an image makes another number of tokens than planned.
@@ -32,14 +35,16 @@ def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Se
     config = network.config
     merge = config.vision.spatial_merge_size if config.vision else 1
     image_token = -1 if config.image_token_id is None else config.image_token_id
+    every: list[tuple[torch.Tensor, ...]] = []
     for owner, sequence in enumerate(sequences):
+        every.append(())
         if sequence.error is not None:
             continue
         ids = upload(sequence.feed[:-1], network.device, torch.int64)
         hidden = network.embed(ids)
         # A token that was chosen is no placeholder, whatever its number.
         places = [place for place, token in enumerate(sequence.ids) if token == image_token]
-        tokens = [features[owner, number] for number in range(len(sequence.grids))]
+        tokens = every[-1] = tuple(features[owner, number] for number in range(len(sequence.grids)))
         made = sum(len(part) for part in tokens)
         if made != len(places):
             raise EngineError(f"{len(places)} image tokens in the prompt, {made} from the vision encoder")
@@ -50,6 +55,7 @@ def embed_prompts(network: Qwen35, image: ImageConfig | None, sequences: Many[Se
         positions = torch.cat([positions, chosen.expand(3, -1)], dim=1)
         sequence.positions = send(positions[:, :-1], network.device)
         sequence.hidden = hidden
+    return every
 
 
 def _encode(network, image, sequences, limit) -> dict[tuple[int, int], torch.Tensor]:
@@ -83,8 +89,11 @@ def _encode(network, image, sequences, limit) -> dict[tuple[int, int], torch.Ten
     return done
 
 
-def prefill_pass(network: Qwen35, state: DecoderState, chunks: Many[Chunk]) -> None:
-    """Compute one chunk of each of B prompts in a padded pass: their rows enter the state, folded."""
+def prefill_pass(
+    network: Qwen35, state: DecoderState, chunks: Many[Chunk], drafter: Chain | None = None
+) -> None:
+    """Compute one chunk of each of B prompts in a padded pass: their rows enter the state, folded, and the drafter's
+    context."""
     device = network.device
     count = [chunk.count for chunk in chunks]
     first, *_ = (chunk.sequence.hidden for chunk in chunks)
@@ -107,4 +116,8 @@ def prefill_pass(network: Qwen35, state: DecoderState, chunks: Many[Chunk]) -> N
         full=min(count) == max(count),
         fresh=not any(chunk.start for chunk in chunks),
     )
-    network.decoder(hidden, window, state)
+    taps = drafter.taps if drafter else ()
+    _, features = network.tapped(hidden, window, state, taps)
+    if features is not None:
+        # Of the three axes of an image row the largest: along a line its column, and text goes on from there.
+        drafter.extend(features, positions.amax(dim=0), window.slots, window.length, window.count)

@@ -14,13 +14,14 @@ from ocria.runtime.step import StepOutput
 
 @dataclass(frozen=True, slots=True)
 class HostOutput:
-    """`StepOutput` as lists: tokens and probability `[B][T]`, emitted, drafted, accepted and reason `[B]`."""
+    """`StepOutput` as lists: tokens and probability `[B][T]`, emitted, drafted, accepted, source and reason `[B]`."""
 
     tokens: list[list[int]]
     probability: list[list[float]]
     emitted: list[int]
     drafted: list[int]
     accepted: list[int]
+    source: list[int]
     reason: list[int]
 
 

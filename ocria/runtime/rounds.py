@@ -14,25 +14,29 @@ import torch
 from ocria.errors import EngineError, UsageError
 from ocria.events import PrefillDone, RequestSubmitted
 from ocria.model.config import ModelConfig
+from ocria.model.hub import Source
 from ocria.model.image import ImageConfig
 from ocria.model.network import Qwen35
 from ocria.model.profiles import Profile
 from ocria.model.tokens import Tokenizer
 from ocria.ops.accept import FAILED
+from ocria.runtime.block_length import LADDER, BlockLength, FixedLength, step_kinds
 from ocria.runtime.budget import PageBudget
+from ocria.runtime.drafting import choose_drafts, open_drafts
 from ocria.runtime.guard import verdict
 from ocria.runtime.intake import Intake
-from ocria.runtime.memory import MemoryPlan, is_out_of_memory, shrink
+from ocria.runtime.memory import MemoryPlan, is_out_of_memory, network_bytes, resident_bytes, shrink
 from ocria.runtime.metrics import Metrics
-from ocria.runtime.options import EngineOptions, resolve
+from ocria.runtime.options import EngineOptions, ResolvedOptions, resolve
 from ocria.runtime.readback import HostOutput
 from ocria.runtime.request import Emission, Request
 from ocria.runtime.scheduler import Scheduler, StepPlan
 from ocria.runtime.sequence import DECODE, PREFILL, WAITING, Progress, Sequence
 from ocria.runtime.slots import Slots
-from ocria.runtime.step import Drafter
+from ocria.runtime.step_costs import StepKind
 from ocria.runtime.traffic import traffic_of
 from ocria.runtime.worker import Launched, Worker
+from ocria.spec.chain import Chain
 
 
 class Loaded(Protocol):
@@ -43,6 +47,8 @@ class Loaded(Protocol):
     config: ModelConfig
     profile: Profile
     image: ImageConfig | None
+    source: Source
+    """Where it is from; asked for drafts of the checkpoint's own alone."""
 
 
 class Rounds:
@@ -53,19 +59,26 @@ class Rounds:
         loaded: Loaded,
         options: EngineOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
-        drafter: Drafter | None = None,
+        drafter: Chain | None = None,
     ):
         self.network, self.config, self.image = loaded.network, loaded.config, loaded.image
         device = self.network.device
         # Streams, graphs and kernels are those of the device that is current, not of their tensors.
         self._on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-        rows = 1 if drafter is None else drafter.rows
-        self.options = resolve(options or EngineOptions(), self.network.device, rows)
+        options = options or EngineOptions()
+        drafter = drafter or _drafter_of(loaded, options)
+        rows, names = (1, "none") if drafter is None else (drafter.rows, "+".join(drafter.names))
+        self.options = resolve(options, self.network.device, rows, names)
         self.network.prepare()
         self.metrics = Metrics(traffic_of(self.config, self.options, self.network.dtype, self.network.device), clock)
         self.budget = PageBudget(
-            self.config, self.image, loaded.profile, self.options, self.network.dtype, self.network.device
-        )
+            self.config, self.image, loaded.profile, self.options, self.network.dtype, self.network.device,
+            resident_bytes(
+                network_bytes(self.config, self.network.dtype) + (drafter.weight_bytes if drafter else 0), device
+            ),
+            draft_bytes=drafter.bytes_per_slot if drafter else lambda max_len: 0,
+        )  # fmt: skip
+        self._lengths = _lengths_of(drafter, self.options)
         self.worker = Worker(self.network, self.image, self.options, drafter)
         self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget, loaded.profile.stop)
         self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
@@ -154,7 +167,10 @@ class Rounds:
         # Who ends with the steps that are on their way needs no other.
         decode = [s for s in (*plan.decode, *entered) if s.phase == DECODE and s.pending < s.left]
         before, self._launched = self._launched, None
-        launched = self.worker.launch(decode, self._clock()) if decode else None
+        launched = None
+        if decode:
+            kind = self._lengths.choose(len(decode), max(s.left for s in decode))
+            launched = self.worker.launch(decode, self._clock(), kind)
         if before is not None:
             self._collect(before)
         if self.options.overlap:
@@ -197,15 +213,16 @@ class Rounds:
         output = launched.output.read()
         now = self._clock()
         counts = Progress()
-        for row, sequence in launched.rows:
-            if sequence.phase != DECODE:
-                continue  # it ended while the step was on its way
+        live = [(row, sequence) for row, sequence in launched.rows if sequence.phase == DECODE]
+        for row, sequence in live:  # the others ended while the step was on its way
             sequence.pending -= 1
             counts.add(output, row)
             sequence.progress.add(output, row)
             self._take(sequence, output, row, now)
         seconds = now - max(launched.at, self._collected)
         self._collected = now
+        accepted = [output.accepted[row] for row, _ in live]
+        self._lengths.observe(launched.kind, len(launched.rows), seconds, accepted)
         self.metrics.step(
             rows=len(launched.rows),
             emitted=counts.tokens,
@@ -260,3 +277,20 @@ class Rounds:
     def _allocate(self, plan: MemoryPlan) -> None:
         self._plan, self._slots, self._retired = plan, Slots(plan.slots), []
         self.worker.allocate(plan)
+
+
+def _drafter_of(loaded: Loaded, options: EngineOptions) -> Chain | None:
+    if options.draft == "none":
+        return None
+    folder, unit = loaded.source.folder, loaded.profile.require("unit")
+    return open_drafts(choose_drafts(options.draft, folder, unit, options.draft_rows), loaded.network)
+
+
+def _lengths_of(drafter: Chain | None, options: ResolvedOptions) -> BlockLength | FixedLength:
+    """Compiling a kind of step takes long, so that there are but two of them then."""
+    if drafter is None:
+        return FixedLength(StepKind(1))
+    if options.draft_rows is not None:
+        return FixedLength(StepKind(options.rows, drafter.has_network))
+    ladder = () if options.compile else LADDER
+    return BlockLength(step_kinds(options.rows, text=drafter.has_text, network=drafter.has_network, ladder=ladder))

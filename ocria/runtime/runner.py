@@ -10,7 +10,9 @@ from ocria.runtime.buffers import SlotBuffers
 from ocria.runtime.graphs import StepGraphs
 from ocria.runtime.options import ResolvedOptions
 from ocria.runtime.rows import StepRows
-from ocria.runtime.step import Drafter, StepInput, StepOutput, step
+from ocria.runtime.step import StepInput, StepOutput, step
+from ocria.runtime.step_costs import StepKind
+from ocria.spec.chain import Chain
 
 Step = Callable[[StepInput], StepOutput]
 
@@ -24,19 +26,19 @@ class StepRunner:
         state: DecoderState,
         buffers: SlotBuffers,
         options: ResolvedOptions,
-        drafter: Drafter | None = None,
+        drafter: Chain | None = None,
     ):
         self._device = network.device
         self._choose = StepRows.bucketed if options.graph else StepRows.leading if options.compile else StepRows.choose
 
         def run(rows: StepInput) -> StepOutput:
-            return step(network, state, buffers, rows, drafter)
+            return step(network, state, buffers, rows, drafter, options.verify)
 
         self._run: Step = run
         if options.compile:
             from ocria.runtime.compiled import compile_step
 
-            self._run = compile_step(network, state, buffers, drafter)
+            self._run = compile_step(network, state, buffers, drafter, options.verify)
         self.graphs = StepGraphs(self._run, options.graph_memory_bytes, state.max_len) if options.graph else None
 
     def choose_rows(self, owned: tuple[int, ...]) -> StepRows:
@@ -44,8 +46,7 @@ class StepRunner:
         return self._choose(owned, self._device)
 
     @torch.inference_mode()
-    def run(self, rows: StepRows, kv_len: int, greedy: bool) -> StepOutput:
-        """Launch one step. The output of a graph is overwritten by the next step of as many rows."""
-        if self.graphs is not None:
-            return self.graphs.run(rows.slots, greedy)
-        return self._run(StepInput(rows.slots, kv_len, rows.first_slot, greedy))
+    def run(self, rows: StepRows, kv_len: int, greedy: bool, kind: StepKind) -> StepOutput:
+        """Launch one step. The output of a graph is overwritten by the next step of its kind."""
+        inputs = StepInput(rows.slots, kv_len, rows.first_slot, greedy, kind.rows, kind.network)
+        return self._run(inputs) if self.graphs is None else self.graphs.run(inputs)

@@ -43,6 +43,8 @@ class Sequence:
     grids: list[tuple[int, int, int]]
     bounds: Bounds
     text: AnswerText
+    guess: tuple[int, ...] | None = None  # the answer as the caller presumes it
+    stop_id: int | None = None  # the token that most likely ends it
     phase: str = WAITING
     slot: int | None = None
     filled: int = 0  # prompt rows that are in the state
@@ -86,9 +88,10 @@ class Sequence:
         """Rows that the request may fill."""
         return len(self.ids) + self.bounds.max_tokens
 
-    def kv_len(self, rows: int) -> int:
-        """Host upper bound of the rows filled once the next step has run, at `rows` rows a step."""
-        return min(len(self.ids) + len(self.tokens) - 1 + (self.pending + 1) * rows, self.rows)
+    def kv_len(self, rows: int, most: int) -> int:
+        """Host upper bound of the rows filled once a step of `rows` rows has run after those that are pending, of
+        `most` rows each."""
+        return min(len(self.ids) + len(self.tokens) - 1 + self.pending * most + rows, self.rows)
 
     def restart(self) -> None:
         """Forget all that is in the state; what was chosen so far becomes part of the prompt."""

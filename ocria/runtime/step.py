@@ -5,7 +5,6 @@ read and no Python that depends on data, so that the same function is captured o
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -19,55 +18,56 @@ from ocria.ops.metadata import metadata
 from ocria.ops.register import uses_kernels
 from ocria.ops.sample import greedy, sample
 from ocria.runtime.buffers import SlotBuffers
+from ocria.spec.chain import NONE, Chain, Proposed, Verified
+from ocria.spec.source import Seen
 
-
-class Drafter(Protocol):
-    """Proposes tokens; whatever it proposes, the output is that of plain decoding."""
-
-    rows: int
-    """Most rows of a step: the token before the drafts, and the drafts."""
-
-    def propose(self, buffers: SlotBuffers, slots: torch.Tensor) -> None:
-        """For slots `[B]`, write drafts behind the `given` tokens in `buffers.pending`, and their number into
-        `buffers.drafted`."""
+EXACT = "exact"
 
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
     """slots int64 `[B]`: padded with the dummy 0, or with slots that are done; kv_len: host upper bound of the rows
-    filled after this step; first_slot: the slots are this one and those after it, in
-    order; greedy: no slot samples."""
+    filled after this step; first_slot: the slots are this one and those after it, in order; greedy: no slot samples;
+    rows: T, the last token chosen and the most drafts; network: a drafter's network is asked for them too."""
 
     slots: torch.Tensor
     kv_len: int
     first_slot: int | None = None
     greedy: bool = True
+    rows: int = 1
+    network: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
     """tokens int64 `[B, T]`, of which the first `emitted` `[B]` are new in this step; probability fp32 `[B, T]` of
-    each; drafted, accepted `[B]`: how many drafts were verified, and held; reason int64 `[B]` why the slot is done now,
-    by `ocria.ops.accept`."""
+    each; drafted, accepted `[B]`: how many drafts were verified, and held; source `[B]`: the number of their source in
+    the chain, or `NONE`; reason int64 `[B]` why the slot is done now, by `ocria.ops.accept`."""
 
     tokens: torch.Tensor
     probability: torch.Tensor
     emitted: torch.Tensor
     drafted: torch.Tensor
     accepted: torch.Tensor
+    source: torch.Tensor
     reason: torch.Tensor
 
 
 def step(
-    network: Qwen35, state: DecoderState, buffers: SlotBuffers, rows: StepInput, drafter: Drafter | None = None
+    network: Qwen35,
+    state: DecoderState,
+    buffers: SlotBuffers,
+    rows: StepInput,
+    drafter: Chain | None = None,
+    rule: str = EXACT,
 ) -> StepOutput:
-    """One step of the slots in `rows`. Updates `state` and `buffers` in place."""
+    """One step of the slots in `rows`. Updates `state`, `buffers` and the drafter's state in place. `rule`: one of
+    `RULES`, how drafts of slots that sample are accepted."""
     b = buffers
-    if drafter is not None:
-        drafter.propose(b, rows.slots)
+    drafts = None if drafter is None or rows.rows == 1 else _draft(b, rows, drafter, rule)
     ids, length, folded, count, flush, kv_rows, cos, sin = metadata(
         rows.slots, b.pending, b.given, b.drafted, b.length, b.folded, b.rope_delta, b.done, b.cos, b.sin,
-        b.pending.shape[1], state.ring, state.max_len,
+        rows.rows, state.ring, state.max_len,
     )  # fmt: skip
     shared = {} if uses_kernels(ids) else _shared(network, state, rows, length, kv_rows)
     window = Window(
@@ -75,23 +75,70 @@ def step(
         **shared,
     )  # fmt: skip
     # A draft may be any number; one that is no token has no embedding, and is never what the target chooses.
-    known = ids if drafter is None else ids.clamp(0, network.config.text.vocab_size - 1)
-    logits = network.logits(network.decoder(network.embed(known), window, state))
-    if rows.greedy:
-        chosen, probability = greedy(logits)
-    else:
-        settings = (setting[rows.slots] for setting in (b.temperature, b.top_k, b.top_p, b.seed))
-        each = (setting[:, None].expand_as(ids).flatten() for setting in settings)
-        places = length[:, None] + torch.arange(ids.shape[1], device=ids.device)
-        chosen, probability = sample(logits.flatten(0, 1), *each, places.flatten())
-        chosen, probability = chosen.view_as(ids), probability.view_as(ids)
+    known = ids if drafts is None else ids.clamp(0, network.config.text.vocab_size - 1)
+    hidden, features = network.tapped(network.embed(known), window, state, drafter.taps if drafter else ())
+    chosen, probability, held = _choose(network.logits(hidden), b, rows, ids, length, count, drafts, rule)
     tokens, emitted, reason = accept(
-        chosen, probability, ids, rows.slots, length, count, flush, b.pending, b.given, b.drafted, b.length, b.folded,
+        chosen, probability, held, rows.slots, length, count, flush, b.pending, b.given, b.drafted, b.length, b.folded,
         b.left, b.done, b.stop_ids,
     )  # fmt: skip
-    drafted = (count - 1).clamp(min=0)
-    accepted = (b.length.index_select(0, rows.slots) - length - 1).clamp(min=0)
-    return StepOutput(tokens, probability, emitted, drafted, accepted, reason)
+    committed = b.length.index_select(0, rows.slots) - length
+    drafted, accepted = (count - 1).clamp(min=0), (committed - 1).clamp(min=0)
+    source = torch.full_like(length, NONE) if drafts is None else drafts.source
+    if drafter is not None:
+        position = length[:, None] + b.rope_delta[rows.slots, None] + torch.arange(ids.shape[1], device=ids.device)
+        drafter.verified(
+            Verified(rows.slots, length, drafted, accepted, committed, source, ids, kv_rows, position, features)
+        )
+    return StepOutput(tokens, probability, emitted, drafted, accepted, source, reason)
+
+
+def _draft(b: SlotBuffers, rows: StepInput, drafter: Chain, rule: str) -> Proposed:
+    """Ask the drafter, and put what it says behind the last token."""
+    slots = rows.slots
+    length = b.length.index_select(0, slots)
+    seen = Seen(
+        slots=slots,
+        first_slot=rows.first_slot,
+        live=(slots > 0) & ~b.done.index_select(0, slots),
+        anchor=b.pending[:, 0].index_select(0, slots),
+        length=length,
+        position=length + b.rope_delta.index_select(0, slots),
+        first=drafter.first.index_select(0, slots),
+        history=drafter.history,
+        temperature=b.temperature.index_select(0, slots),
+        seed=b.seed.index_select(0, slots),
+        greedy=rows.greedy,
+        exact=rule == EXACT,
+        rows=rows.rows,
+        kv_len=rows.kv_len,
+    )
+    proposed = drafter.propose(seen, rows.network)
+    b.pending[:, 1 : rows.rows].index_copy_(0, slots, proposed.drafts.tokens)
+    b.drafted.index_copy_(0, slots, proposed.drafts.count.clamp(0, rows.rows - 1))
+    return proposed
+
+
+def _choose(
+    logits: torch.Tensor,
+    b: SlotBuffers,
+    rows: StepInput,
+    ids: torch.Tensor,
+    length: torch.Tensor,
+    count: torch.Tensor,
+    drafts: Proposed | None,
+    rule: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The tokens that the target chooses, their probability, and the drafts that may hold: `[B, T]` each."""
+    if rows.greedy:
+        return *greedy(logits), ids
+    settings = [setting[rows.slots] for setting in (b.temperature, b.top_k, b.top_p, b.seed)]
+    places = length[:, None] + torch.arange(ids.shape[1], device=ids.device)
+    if drafts is None or rule == EXACT:
+        each = (setting[:, None].expand_as(ids).flatten() for setting in settings)
+        chosen, probability = sample(logits.flatten(0, 1), *each, places.flatten())
+        return chosen.view_as(ids), probability.view_as(ids), ids
+    raise NotImplementedError
 
 
 def _shared(

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
+
 from ocria.model.image import ImageConfig
 from ocria.model.network import Qwen35
 from ocria.model.state import DecoderState
@@ -15,16 +17,20 @@ from ocria.runtime.rows import StepRows
 from ocria.runtime.runner import StepRunner
 from ocria.runtime.scheduler import Chunk
 from ocria.runtime.sequence import Sequence
-from ocria.runtime.step import Drafter
+from ocria.runtime.step_costs import StepKind
+from ocria.spec.chain import Chain
+from ocria.spec.source import Admission
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A step on its way: whose rows it has, when it was launched, how many KV rows it reads at most, its output."""
+    """A step on its way: whose rows it has, when it was launched, how many KV rows it reads at most, what kind
+    it is, its output."""
 
     rows: tuple[tuple[int, Sequence], ...]
     at: float
     kv_rows: int
+    kind: StepKind
     output: Pending
 
 
@@ -33,7 +39,7 @@ class Worker:
     waits for the device. `allocate` comes before any pass."""
 
     def __init__(
-        self, network: Qwen35, image: ImageConfig | None, options: ResolvedOptions, drafter: Drafter | None = None
+        self, network: Qwen35, image: ImageConfig | None, options: ResolvedOptions, drafter: Chain | None = None
     ):
         self.network, self.image, self.options, self.drafter = network, image, options, drafter
         self.device = network.device
@@ -64,17 +70,24 @@ class Worker:
         dtype = self.network.dtype
         self.state = DecoderState.allocate(text, slots, plan.max_len, dtype, self.device, o.ring, o.rows)
         self.buffers = SlotBuffers.allocate(text, slots, plan.max_len, self.device, o.rows)
+        if self.drafter is not None:
+            self.drafter.allocate(slots, plan.max_len, self.device)
         self.runner = StepRunner(self.network, self.state, self.buffers, o, self.drafter)
         self.plan = plan
 
     def admit(self, sequences: tuple[Sequence, ...]) -> None:
         """Empty their slots, read their images, embed their prompts. One whose image is broken gets its `error`."""
         self.state.reset(sequence.slot for sequence in sequences)
-        embed_prompts(self.network, self.image, sequences, self.options.encoder_patches)
+        features = embed_prompts(self.network, self.image, sequences, self.options.encoder_patches)
+        if self.drafter is not None:
+            self.drafter.admit([
+                _admission(sequence, features[owner])
+                for owner, sequence in enumerate(sequences) if sequence.error is None
+            ])  # fmt: skip
 
     def prefill(self, chunks: list[Chunk]) -> None:
         """One chunk of each of these prompts."""
-        prefill_pass(self.network, self.state, chunks)
+        prefill_pass(self.network, self.state, chunks, self.drafter)
 
     def enter(self, sequences: Iterable[Sequence]) -> None:
         """The prompts of these requests are in the state: steps take them along from now on."""
@@ -84,20 +97,25 @@ class Worker:
         """Steps leave these slots alone from now on."""
         self.buffers.retire(list(slots))
 
-    def launch(self, sequences: list[Sequence], now: float) -> Launched:
+    def launch(self, sequences: list[Sequence], now: float, kind: StepKind) -> Launched:
         """One step of these requests."""
         owned = tuple(sorted(sequence.slot for sequence in sequences))
         if owned != self._rows.owned:  # the same in most steps
             self._rows = self.runner.choose_rows(owned)
-        lengths = [sequence.kv_len(self.options.rows) for sequence in sequences]
+        lengths = [sequence.kv_len(kind.rows, self.options.rows) for sequence in sequences]
         greedy = all(sequence.request.sampling is None for sequence in sequences)
-        output = self.runner.run(self._rows, max(lengths), greedy)
+        output = self.runner.run(self._rows, max(lengths), greedy, kind)
         self.steps += 1
         for sequence in sequences:
             sequence.pending += 1
         row_of = self._rows.row_of
         rows = tuple((row_of[sequence.slot], sequence) for sequence in sequences)
-        return Launched(rows, now, sum(lengths), self.readback.start(output))
+        return Launched(rows, now, sum(lengths), kind, self.readback.start(output))
+
+
+def _admission(sequence: Sequence, features: tuple[torch.Tensor, ...]) -> Admission:
+    chosen = len(sequence.tokens)
+    return Admission(sequence.slot, sequence.prefill_len, chosen, sequence.guess, features, sequence.stop_id)
 
 
 def _entry(sequence: Sequence) -> SlotEntry:

@@ -2,29 +2,55 @@
 
 import torch
 
+from ocria.spec.chain import Chain
+from ocria.spec.source import Drafts
 
-class Oracle:
-    """Drafts the true continuation of every request, up to `rows - 1` tokens, then spoils it.
+
+class Scripted:
+    """A source without state; `propose` is left to others."""
+
+    name, prior, taps = "scripted", 0.9, ()
+
+    def allocate(self, slots, max_len, device):
+        pass
+
+    def bytes_per_slot(self, max_len):
+        return 0
+
+    def admit(self, admissions):
+        pass
+
+
+class Oracle(Scripted):
+    """Drafts the true continuation of every request, as far as a step has room for it, then spoils it.
 
     answers: tokens by request id; spoil(drafts, rng): what is proposed instead of the right drafts of one slot, at
-    most as many. `drafted` and `right` count what was proposed and how much of it was the truth.
+    most as many.
     """
 
-    def __init__(self, rows, answers, spoil=None, rng=None):
-        self.rows, self.answers, self.spoil, self.rng = rows, answers, spoil, rng
+    def __init__(self, answers, spoil=None, rng=None):
+        self.answers, self.spoil, self.rng = answers, spoil, rng
         self.engine = None
 
-    def propose(self, buffers, slots):
-        for slot in slots.tolist():
-            if slot == 0 or buffers.done[slot]:
+    def propose(self, seen):
+        room = seen.rows - 1
+        tokens = torch.zeros(len(seen.slots), room, dtype=torch.int64)
+        count = torch.zeros(len(seen.slots), dtype=torch.int64)
+        for row, slot in enumerate(seen.slots.tolist()):
+            if not seen.live[row]:
                 continue
             (sequence,) = (s for s in self.engine._scheduler.running.values() if s.slot == slot)
-            made = int(buffers.length[slot]) - (sequence.prompt_len - 1)
-            drafts = list(self.answers[sequence.id][made : made + self.rows - 1])
+            made = int(seen.length[row]) - (sequence.prompt_len - 1)
+            drafts = list(self.answers[sequence.id][made : made + room])
             if self.spoil is not None:
                 drafts = self.spoil(drafts, self.rng)
-            buffers.pending[slot, 1 : 1 + len(drafts)] = torch.tensor(drafts, dtype=torch.int64)
-            buffers.drafted[slot] = len(drafts)
+            tokens[row, : len(drafts)] = torch.tensor(drafts, dtype=torch.int64)
+            count[row] = len(drafts)
+        return Drafts(tokens, count)
+
+
+def chain(rows, *sources):
+    return Chain(sources, rows)
 
 
 def some_wrong(drafts, rng):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from drafters import Scripted, chain
 from PIL import Image
 from small_model import IM_END, IMAGE_PAD, VISION_END, VISION_START
 
@@ -21,6 +22,7 @@ from ocria.runtime.memory import is_out_of_memory
 from ocria.runtime.options import EngineOptions
 from ocria.runtime.request import Limits, Request
 from ocria.runtime.sampling import Sampling
+from ocria.spec.source import Drafts
 
 OUT_OF_MEMORY = "CUDA out of memory"
 
@@ -336,18 +338,14 @@ def test_memory_that_runs_out_for_an_image_is_no_fault_of_the_image(loaded, make
     assert engine._shrunk
 
 
-class Drafts:
+class Stubborn(Scripted):
     """Proposes the same for every slot that runs: `tokens`, and that there are `count` of them."""
-
-    rows = 4
 
     def __init__(self, tokens, count):
         self.tokens, self.count = torch.tensor(tokens), count
 
-    def propose(self, buffers, slots):
-        live = slots[(slots > 0) & ~buffers.done[slots]]
-        buffers.pending[live, 1:] = self.tokens
-        buffers.drafted[live] = self.count
+    def propose(self, seen):
+        return Drafts(self.tokens.expand(len(seen.slots), -1), torch.full_like(seen.slots, self.count))
 
 
 @pytest.mark.parametrize(
@@ -358,7 +356,7 @@ class Drafts:
 def test_a_drafter_may_propose_anything(loaded, make_request, tokens, count):
     requests = [make_request(i, prompt_len=3, max_tokens=2 + 3 * i) for i in range(5)]
     expected = [Engine(loaded).run([request])[0] for request in requests]
-    engine = Engine(loaded, EngineOptions(max_batch=3), drafter=Drafts(tokens, count))
+    engine = Engine(loaded, EngineOptions(max_batch=3, draft_rows=4), drafter=chain(4, Stubborn(tokens, count)))
     for request in requests:
         engine.submit(request)
     results = {}

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from drafters import Scripted, chain
 from PIL import Image, ImageDraw, ImageFont
 
 from ocria.document.reader import NANO
@@ -23,6 +24,7 @@ from ocria.runtime.prefill import embed_prompts
 from ocria.runtime.request import Request
 from ocria.runtime.rows import BUCKETS, bucket_of
 from ocria.runtime.sampling import Sampling
+from ocria.spec.source import Drafts
 
 pytestmark = [
     pytest.mark.gpu,
@@ -80,24 +82,22 @@ def lines(nano, rng):
     return requests
 
 
-class Bigrams:
+class Bigrams(Scripted):
     """Drafts, from the last token on, what follows each token in known answers: right now and then, of lengths that
     vary, from tensors on the device alone, so that a graph can hold it."""
 
     def __init__(self, vocab, rows, results, rng):
-        self.rows = rows
         follow = rng.integers(0, vocab, vocab)
         for result in results:
             follow[list(result.tokens[:-1])] = result.tokens[1:]
         self.follow = torch.tensor(follow, device=DEVICE)
         self.counts = torch.tensor(rng.integers(0, rows, vocab), device=DEVICE)
 
-    def propose(self, buffers, slots):
-        token = buffers.pending[slots, 0]
-        buffers.drafted[slots] = self.counts[token]
-        for place in range(1, self.rows):
-            token = self.follow[token]
-            buffers.pending[slots, place] = token
+    def propose(self, seen):
+        tokens = [self.follow[seen.anchor]]
+        for _ in range(2, seen.rows):
+            tokens.append(self.follow[tokens[-1]])
+        return Drafts(torch.stack(tokens, dim=1), self.counts[seen.anchor])
 
 
 def draw(make_request, rng, count, least=1):
@@ -110,10 +110,12 @@ def draw(make_request, rng, count, least=1):
 
 
 def drafter_for(loaded, rows, requests, rng):
+    """A function that makes a drafter, always the same one, for an engine of its own."""
     if rows == 1:
-        return None
+        return lambda: None
     results = Engine(loaded, EngineOptions(max_batch=MOST, graph=False)).run(requests)
-    return Bigrams(loaded.config.text.vocab_size, rows, results, rng)
+    bigrams = Bigrams(loaded.config.text.vocab_size, rows, results, rng)
+    return lambda: chain(rows, bigrams)
 
 
 def eager_in_buckets(engine):
@@ -123,7 +125,7 @@ def eager_in_buckets(engine):
     def without_graphs(plan):
         allocate(plan)
         if plan.slots:
-            engine.worker.runner.graphs._capture = lambda slots, greedy: None
+            engine.worker.runner.graphs._capture = lambda inputs: None
 
     engine.worker.allocate = without_graphs
     return engine
@@ -181,8 +183,8 @@ class Teacher:
 def test_graphs_at_every_batch_size(gpu, make_request, rng, rows, overlap, ring):
     requests = draw(make_request, rng, MOST, least=6)
     drafter = drafter_for(gpu, rows, requests, rng)
-    options = EngineOptions(max_batch=MOST, ring=ring, graph=True, overlap=overlap)
-    graphs, eager = Engine(gpu, options, drafter=drafter), eager_in_buckets(Engine(gpu, options, drafter=drafter))
+    options = EngineOptions(max_batch=MOST, ring=ring, graph=True, overlap=overlap, draft_rows=rows)
+    graphs, eager = Engine(gpu, options, drafter=drafter()), eager_in_buckets(Engine(gpu, options, drafter=drafter()))
     for count in range(1, MOST + 1):
         # The largest first, so that the state is allocated once.
         batch = requests if count == 1 else requests[: count - 1]
@@ -205,9 +207,9 @@ def test_sampling_in_graphs(gpu, make_request, rng, rows):
     sampling = Sampling(temperature=1.2, top_k=50, top_p=0.9, seed=int(rng.integers(0, 1 << 40)))
     drafter = drafter_for(gpu, rows, requests, rng)
     mixed = [replace(r, sampling=sampling) if r.id % 2 else r for r in requests]
-    options = EngineOptions(max_batch=5, graph=True)
-    engine = Engine(gpu, options, drafter=drafter)
-    check_equal(engine.run(mixed), eager_in_buckets(Engine(gpu, options, drafter=drafter)).run(mixed))
+    options = EngineOptions(max_batch=5, graph=True, draft_rows=rows)
+    engine = Engine(gpu, options, drafter=drafter())
+    check_equal(engine.run(mixed), eager_in_buckets(Engine(gpu, options, drafter=drafter())).run(mixed))
     assert any(not greedy for _, greedy in engine.worker.runner.graphs._graphs)
 
 
@@ -232,7 +234,7 @@ def test_kernels_choose_the_tokens_of_the_torch_forms(nano, lines, rng, graph, r
     expected = Engine(nano, EngineOptions(max_batch=8)).run(lines)
     gpu = placed(nano, torch.float32)
     drafter = drafter_for(gpu, rows, lines, rng)
-    engine = Engine(gpu, EngineOptions(max_batch=8, graph=graph, prefill_rows=50), drafter=drafter)
+    engine = Engine(gpu, EngineOptions(max_batch=8, graph=graph, prefill_rows=50, draft_rows=rows), drafter=drafter())
     results = engine.run(lines)
     engine.check_integrity()
     if rows > 1:
@@ -248,7 +250,7 @@ def test_regret_in_bf16(nano, lines, rng, graph, rows):
     """Every token is within the error of bf16 of the best one, by the same rounded weights in fp32 on the CPU."""
     gpu = placed(nano, torch.bfloat16)
     drafter = drafter_for(gpu, rows, lines, rng)
-    results = Engine(gpu, EngineOptions(max_batch=8, graph=graph), drafter=drafter).run(lines)
+    results = Engine(gpu, EngineOptions(max_batch=8, graph=graph), drafter=drafter()).run(lines)
     Teacher(nano, torch.bfloat16).check(lines, results, BF16_EPS)
 
 
@@ -295,7 +297,7 @@ def test_random_arrivals_and_cancels(nano, lines, rng):
     requests = lines + [replace(request, id=MOST + request.id) for request in lines]
     drafter = drafter_for(gpu, 4, lines, rng)
     options = EngineOptions(max_batch=6, prefill_rows=50, admit_group=int(rng.integers(1, 7)), overlap=True)
-    engine = Engine(gpu, options, drafter=drafter)
+    engine = Engine(gpu, options, drafter=drafter())
     waiting, results, cancelled = list(requests), {}, set()
     while waiting or not engine.idle:
         for _ in range(int(rng.integers(0, 3))):

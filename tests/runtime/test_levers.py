@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from drafters import Oracle, all_wrong, some_wrong
+from drafters import Oracle, all_wrong, chain, some_wrong
 from small_model import CONFIG, IM_END, random_weights
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -48,8 +48,8 @@ def check(results, expected):
 
 
 def with_oracle(loaded, options, rows, answers, spoil, rng):
-    oracle = Oracle(rows, {name: full_answer(result) for name, result in answers.items()}, spoil, rng)
-    oracle.engine = Engine(loaded, options, drafter=oracle)
+    oracle = Oracle({name: full_answer(result) for name, result in answers.items()}, spoil, rng)
+    oracle.engine = Engine(loaded, replace(options, draft_rows=rows), drafter=chain(rows, oracle))
     return oracle.engine
 
 

@@ -1,0 +1,126 @@
+"""Which drafters serve a model: from what `--draft` says to the chain that the engine asks.
+
+`none`: plain decoding. Otherwise names and folders, joined by commas, in order of preference:
+
+    lookup   the request's own guess (the text layer of a PDF), then what was written before
+    vision   what the vision encoder alone reads in a line; for checkpoints that bring the head for it
+    FOLDER   a DFlash or DFlash2 drafter
+
+`auto`: whatever of these the model can use, a drafter in its folder `drafter` included.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ocria.errors import UsageError
+from ocria.model.network import Qwen35
+from ocria.model.weights import list_tensors
+from ocria.spec.arena import DraftState
+from ocria.spec.chain import Chain
+from ocria.spec.config import DrafterConfig
+from ocria.spec.load import load_drafter
+
+#TMP from ocria.spec.lookup import NGramLookup, TextLookup
+from ocria.spec.network import NetworkDrafts
+from ocria.spec.source import Source
+
+#TMP from ocria.spec.vision import VisionReading, has_reading
+
+FOLDER = "drafter"
+"""Where a checkpoint keeps its own drafter."""
+LOOKUP, VISION = "lookup", "vision"
+TEXT_ROWS = 32
+"""Rows of a step with drafts that cost nothing to make. On a GPU they cost little to verify too; on a CPU the rows of
+a step grow costly at about here."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftChoice:
+    """What will draft: `texts`, the names of drafts from texts; the model's `folder`, where a reading of the vision
+    encoder is among them; a network's folder and configuration. rows: most rows of a step, 1 for plain decoding."""
+
+    texts: tuple[str, ...] = ()
+    folder: Path | None = None
+    network: Path | None = None
+    config: DrafterConfig | None = None
+    rows: int = 1
+
+    def __str__(self) -> str:
+        return "+".join([*self.texts, *([self.network.name] if self.network else [])]) or "none"
+
+    def weight_bytes(self, dtype: torch.dtype) -> int:
+        """Of the network, loaded as `dtype`."""
+        if self.network is None:
+            return 0
+        return sum(info.numel for info in list_tensors(self.network).values()) * dtype.itemsize
+
+    def bytes_per_slot(self, max_len: int, dtype: torch.dtype) -> int:
+        """What drafting needs of one slot: the tokens so far, a text of each source, the network's context."""
+        if self.rows == 1:
+            return 0
+        texts = 1 + len(self.texts)
+        context = DraftState.bytes_per_slot(self.config, max_len, dtype) if self.config else 0
+        return texts * max_len * torch.int64.itemsize + context
+
+
+def choose_drafts(draft: str, folder: Path | None, unit: str, rows: int | None = None) -> DraftChoice:
+    """What `draft` means for the model in `folder`; nothing is loaded. `unit`: what one of its images holds, `line` or
+    `page`; rows: of a step, None for what suits the drafters.
+
+    Raises UsageError for an unknown name or folder and for a drafter that the model has no use for, ConfigError for a
+    drafter whose configuration is faulty.
+    """
+    if draft == "none" or rows == 1:
+        return DraftChoice()
+    if draft == "auto":
+        draft = ",".join(_all_of(folder))
+    texts, network, config = [], None, None
+    for name in draft.split(","):
+        if name == LOOKUP:
+            texts += [TextLookup.name] if unit == "line" else [TextLookup.name, NGramLookup.name]
+        elif name == VISION:
+            if folder is None or not has_reading(folder):
+                raise UsageError("the model has no head that reads lines from its vision encoder", cure=_CURE)
+            texts.append(VisionReading.name)
+        elif network is not None:
+            raise UsageError(f"one network can draft, and --draft names {network} and {name}")
+        else:
+            network = Path(name)
+            if not (network / "config.json").is_file():
+                raise UsageError(f"{name!r} is neither a kind of drafts nor a drafter's folder", cure=_CURE)
+            config = DrafterConfig.from_file(network / "config.json")
+    if len(set(texts)) < len(texts):
+        raise UsageError(f"--draft {draft} names one kind of drafts twice")
+    most = max([TEXT_ROWS] * bool(texts) + [config.block_size] * bool(config))
+    return DraftChoice(tuple(texts), folder, network, config, rows or most)
+
+
+def open_drafts(choice: DraftChoice, target: Qwen35) -> Chain | None:
+    """Load what was chosen. Raises CheckpointError for faulty weights, ConfigError for a drafter of another model."""
+    if choice.rows == 1:
+        return None
+    sources: list[Source] = []
+    for name in choice.texts:
+        if name == VisionReading.name:
+            sources.append(VisionReading.load(choice.folder, target.dtype, target.device))
+        else:
+            sources.append(TextLookup() if name == TextLookup.name else NGramLookup())
+    if choice.network is not None:
+        loaded = load_drafter(choice.network, target.config.text, dtype=target.dtype, device=target.device)
+        sources.append(NetworkDrafts(loaded.network, target))
+    return Chain(sources, choice.rows)
+
+
+_CURE = "Use auto, none, lookup, vision, the folder of a drafter, or several of them joined by commas."
+
+
+def _all_of(folder: Path | None) -> list[str]:
+    found = [LOOKUP]
+    if folder is not None:
+        found += [VISION] * has_reading(folder)
+        own = folder / FOLDER
+        found += [os.fspath(own)] * own.is_dir()
+    return found
