@@ -38,7 +38,7 @@ class NetworkDrafts:
         rows = min(seen.rows, self.config.block_size)
         hidden = self.network.draft(
             self.target, seen.anchor, seen.position, self.state, seen.slots, seen.length, seen.live, rows,
-            seen.kv_len, seen.first_slot,
+            seen.kv_len - 1 + rows, seen.first_slot,
         )  # fmt: skip
         draws = None
         if not seen.greedy:
