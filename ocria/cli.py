@@ -170,9 +170,29 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="recent rows replayed over the state: a power of two up to 128, or 0 to write it in every step "
-        "(default: 16 on CUDA, else 0)",
+        "(default: 0 on the CPU without drafts, else what suits the steps)",
     )
-    engine.add_argument("--draft", choices=("none",), default="none", help="what proposes tokens (default: none)")
+    engine.add_argument(
+        "--draft",
+        default="auto",
+        metavar="WHAT",
+        help="what proposes tokens for the model to verify, for speed alone: none, lookup (text layer, repetition), "
+        "vision (a first reading of a line), a drafter's folder, several joined by commas, or auto: all there are "
+        "(default)",
+    )
+    engine.add_argument(
+        "--draft-rows",
+        type=int,
+        metavar="N",
+        help="rows of a step: the last token and the drafts behind it (default: chosen for each step)",
+    )
+    engine.add_argument(
+        "--verify",
+        choices=("exact", "token", "block"),
+        default="exact",
+        help="how drafts are accepted where tokens are drawn: as without drafts, or with the same distribution and "
+        "faster (default: exact)",
+    )
 
 
 def _add_facts(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ MODES = ("auto", "model", "text")
 UNITS = ("page", "line")
 DIALECTS = ("markdown", "html", "json", "text")
 DTYPES = ("float32", "bfloat16")
-DRAFTS = ("none",)
+RULES = ("exact", "token", "block")
 RINGS = (0, 2, 4, 8, 16, 32, 64, 128)
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 _SIZE = re.compile(r"(?P<number>\d{1,15}(\.\d{1,9})?)\s*((?P<unit>[kmgt])(i?b)?|b)?")
@@ -58,8 +58,15 @@ class ParseOptions:
     ring: int | None = None
     """Recent rows that are replayed over the state instead of writing it in every step: a power of two up to 128, or
     0; None chooses."""
-    draft: str = "none"
-    """What proposes tokens for the model to verify; `none` is the only one."""
+    draft: str = "auto"
+    """What proposes tokens for the model to verify: `auto` for all that the model has, `none`, or `lookup` (the text
+    layer of a PDF, and what was written before), `vision` (a first reading of a line), the folder of a DFlash or
+    DFlash2 drafter, or several of these joined by commas. It decides how fast a page is read, not what is read."""
+    draft_rows: int | None = None
+    """Rows of every step with drafts, the last token and the drafts behind it; None chooses for each step."""
+    verify: str = "exact"
+    """How drafts are accepted where tokens are drawn: `exact` for the same tokens as without drafts, `token` or `block`
+    for more of them from the same distribution."""
     prompt: str | None = None
     unit: str | None = None
     max_output_tokens: int | None = None
@@ -74,7 +81,7 @@ class ParseOptions:
                 _one_of(name, getattr(self, name), allowed)
         if self.device is not None and not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device must be cpu, cuda or cuda:N, not {self.device!r}")
-        _one_of("draft", self.draft, DRAFTS)
+        _one_of("verify", self.verify, RULES)
         if self.ring is not None and self.ring not in RINGS:
             raise UsageError(f"ring must be one of {', '.join(map(str, RINGS))}, not {self.ring!r}")
         for name in ("compile", "graph", "overlap"):
@@ -89,6 +96,7 @@ class ParseOptions:
             ("dpi", 36, 1200),
             ("batch", 1, 4096),
             ("threads", 1, 1024),
+            ("draft_rows", 1, 64),
             ("max_output_tokens", 1, 1 << 20),
             ("min_pixels", 1, 1 << 30),
             ("max_pixels", 1, 1 << 30),

@@ -22,6 +22,7 @@ from ocria.events import EngineTick, PrefillDone, RequestSubmitted, TokensAccept
 if TYPE_CHECKING:
     import torch
 
+    from ocria.runtime.drafting import DraftChoice
     from ocria.runtime.memory import MemoryPlan
     from ocria.runtime.options import EngineOptions, ResolvedOptions
     from ocria.runtime.request import Result
@@ -203,6 +204,7 @@ class Placement:
     device: torch.device
     dtype: torch.dtype
     options: EngineOptions
+    drafts: DraftChoice
     resolved: ResolvedOptions
 
     def __str__(self) -> str:
@@ -210,25 +212,34 @@ class Placement:
 
 
 def placement(options: ParseOptions) -> Placement:
-    """Choose device and dtype. Raises UsageError for a lever that they rule out."""
+    """Choose device, dtype and drafters. Raises UsageError for a lever that they rule out, ModelNotFoundError for a
+    checkpoint that is not there, ConfigError for one that is faulty."""
     import torch
 
+    from ocria.model.hub import find_model
+    from ocria.model.profiles import find_profile
+    from ocria.runtime.drafting import choose_drafts
     from ocria.runtime.options import EngineOptions, resolve
 
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = getattr(torch, options.dtype or ("float32" if device.type == "cpu" else "bfloat16"))
     sizes = {} if options.batch is None else {"max_batch": options.batch}
-    levers = {name: getattr(options, name) for name in ("compile", "graph", "overlap", "ring", "draft")}
+    levers = {name: getattr(options, name) for name in ("compile", "graph", "overlap", "ring", "draft", "draft_rows", "verify")}
     chosen = EngineOptions(**sizes, **levers, memory_bytes=options.memory_bytes)
     model = NANO if options.model is None else options.model
-    return Placement(model, device, dtype, chosen, resolve(chosen, device))
+    source = find_model(model)
+    unit = find_profile(source.folder, source.name).override(**options.profile_overrides).require("unit")
+    drafts = choose_drafts(chosen.draft, source.folder, unit, chosen.draft_rows)
+    return Placement(model, device, dtype, chosen, drafts, resolve(chosen, device, drafts.rows, str(drafts)))
 
 
 def plan_memory(options: ParseOptions, placed: Placement) -> MemoryPlan:
     """How the model will use the memory; its weights are not read for it. Raises EngineError if it does not fit."""
     from ocria.runtime.budget import plan_checkpoint
 
-    return plan_checkpoint(placed.model, placed.resolved, placed.dtype, placed.device, options.profile_overrides)
+    return plan_checkpoint(
+        placed.model, placed.resolved, placed.dtype, placed.device, options.profile_overrides, placed.drafts
+    )
 
 
 def drain(reading: Reading, on_delta: Callable[[Delta], None] | None = None) -> list[ReadText]:

@@ -1,4 +1,4 @@
-"""Steps as CUDA graphs: one for each number of slots and kind of step, captured when first needed, within a memory budget."""
+"""Steps as CUDA graphs: one for each number of slots and kind of step, captured when first needed, within a budget."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -46,7 +46,8 @@ class Intake:
             None if limits.timeout_s is None else now + limits.timeout_s,
         )
         guess = None if request.guess is None else tuple(self.tokenizer.encode(request.guess))
-        return Sequence(request, ids, grids, bounds, AnswerText(self.tokenizer, stop_texts), guess, self.tokenizer.eos_id)
+        text = AnswerText(self.tokenizer, stop_texts)
+        return Sequence(request, ids, grids, bounds, text, guess, self.tokenizer.eos_id)
 
     def _stops(self) -> tuple[list[int], tuple[str, ...]]:
         """Tokens that end an answer, and texts that do and are no single token."""

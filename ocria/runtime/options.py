@@ -87,7 +87,8 @@ class EngineOptions:
 @dataclass(frozen=True, slots=True)
 class ResolvedOptions:
     """Options with every choice made; the names are those of `EngineOptions`. `rows`: most rows of one slot in a
-    step, 1 without drafts. `draft`: the names of the sources, `none` without any. `max_len` and `memory_bytes` stay None where the memory decides (see `PageBudget`)."""
+    step, 1 without drafts. `draft`: the names of the sources, `none` without any. `max_len` and `memory_bytes` stay
+    None where the memory decides (see `PageBudget`)."""
 
     max_batch: int
     max_len: int | None

@@ -17,11 +17,13 @@ from ocria.ops.conv import ring_rows
 from ocria.ops.metadata import metadata
 from ocria.ops.register import uses_kernels
 from ocria.ops.sample import greedy, sample
+from ocria.ops.verify import verify
 from ocria.runtime.buffers import SlotBuffers
 from ocria.spec.chain import NONE, Chain, Proposed, Verified
 from ocria.spec.source import Seen
 
 EXACT = "exact"
+"""The rule by which a draft holds that equals the target's own draw; the others are those of `ocria.ops.verify`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,15 @@ def _choose(
         each = (setting[:, None].expand_as(ids).flatten() for setting in settings)
         chosen, probability = sample(logits.flatten(0, 1), *each, places.flatten())
         return chosen.view_as(ids), probability.view_as(ids), ids
-    raise NotImplementedError
+    offered = drafts.drafts
+    from_ids, from_probability = offered.ids, offered.probability
+    if from_ids is None:
+        from_ids = offered.tokens[:, :, None]
+        from_probability = torch.ones(from_ids.shape, device=ids.device)
+    given, (temperature, top_k, top_p, seed) = b.given[rows.slots], settings
+    return verify(
+        logits, ids, given, count, temperature, top_k, top_p, seed, places, from_ids, from_probability, rule
+    )
 
 
 def _shared(

@@ -35,9 +35,9 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """tokens int64 `[B, n]`: the drafts behind each anchor. Where they were drawn, probability fp32 is what each draw
-    was from, `[B, n, V]`, or `[B, n, K]` over the candidates `ids` int64 `[B, n, K]`; a row at temperature 0 has all of
-    it on its token."""
+    """tokens int64 `[B, n]`: the drafts behind each anchor. Where they were drawn, probability fp32
+    `[B, n, K]` of the tokens ids int64 `[B, n, K]` is what each draw was from; a row at temperature 0 has all of it on
+    its token."""
 
     tokens: torch.Tensor
     probability: torch.Tensor | None = None
@@ -225,16 +225,26 @@ class DFlash(nn.Module):
         return self.norm.after(x, more)[0]
 
     def propose(
-        self, target: Target, hidden: torch.Tensor, anchor: torch.Tensor, draws: Draws | None = None
+        self,
+        target: Target,
+        hidden: torch.Tensor,
+        anchor: torch.Tensor,
+        draws: Draws | None = None,
+        most: int | None = None,
     ) -> Proposal:
-        """Tokens for the hidden rows `[B, n, H]` of `draft`: the likeliest, or with `draws` drawn ones."""
+        """Tokens for the hidden rows `[B, n, H]` of `draft`: the likeliest, or with `draws` drawn ones, of the `most`
+        likeliest alone where that is given."""
         logits = target.logits(hidden)
         if draws is None:
             return Proposal(logits.argmax(dim=-1))  # what scales and caps logits keeps their order
+        if most is not None and most < logits.shape[-1]:
+            logits, ids = logits.topk(most, dim=-1)
+            place, probability = choose(self.capped(logits), draws.temperature[:, None], draws.noise(ids))
+            return Proposal(ids.gather(-1, place[..., None])[..., 0], probability, ids)
         scores = self.capped(logits)
         every = torch.arange(scores.shape[-1], device=scores.device).expand_as(scores)
         tokens, probability = choose(scores, draws.temperature[:, None], draws.noise(every))
-        return Proposal(tokens, probability)
+        return Proposal(tokens, probability, every)
 
     def capped(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits with their multiplier and soft cap, in fp32."""

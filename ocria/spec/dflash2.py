@@ -112,9 +112,15 @@ class DFlash2(DFlash):
         self.candidate_selector = CandidateSelector(config)
 
     def propose(
-        self, target: Target, hidden: torch.Tensor, anchor: torch.Tensor, draws: Draws | None = None
+        self,
+        target: Target,
+        hidden: torch.Tensor,
+        anchor: torch.Tensor,
+        draws: Draws | None = None,
+        most: int | None = None,
     ) -> Proposal:
-        """Tokens for the hidden rows `[B, n, H]` of `draft` by a walk through their candidates."""
+        """Tokens for the hidden rows `[B, n, H]` of `draft` by a walk through their candidates, few enough for any
+        `most`."""
         found = self.candidates(target, hidden, anchor)
         return walk(found) if draws is None else walk(found, draws.temperature, draws.noise(found.ids))
 

@@ -1,14 +1,16 @@
 """DFlash and DFlash2 as a source of drafts: one pass of a small network for a block of drafts of every slot."""
 
 import torch
+import torch.nn.functional as F
 
+from ocria.ops.philox import DRAFT, SAMPLE, window_keys
 from ocria.spec.arena import DraftState
 from ocria.spec.dflash import DFlash, Target
 from ocria.spec.draws import Draws
 from ocria.spec.source import Admission, Drafts, Seen
 
-DRAFT_STREAM = 1
-"""Of the noise of drafts whose probabilities are compared with the target's."""
+MOST_CANDIDATES = 64
+"""Tokens that a draft is drawn from where its probability is compared with the target's."""
 
 
 class NetworkDrafts:
@@ -40,21 +42,17 @@ class NetworkDrafts:
             self.target, seen.anchor, seen.position, self.state, seen.slots, seen.length, seen.live, rows,
             seen.kv_len - 1 + rows, seen.first_slot,
         )  # fmt: skip
-        draws = None
-        if not seen.greedy:
-            at = seen.length[:, None] + torch.arange(rows - 1, device=hidden.device)
-            draws = Draws(seen.temperature, seen.seed, at, 0 if seen.exact else DRAFT_STREAM)
-        made = self.network.propose(self.target, hidden, seen.anchor, draws)
-        room = seen.rows - rows
-        tokens = torch.nn.functional.pad(made.tokens, (0, room)) if room else made.tokens
+        room = (0, seen.rows - rows)
         count = torch.full_like(seen.length, rows - 1)
-        if made.probability is None or seen.exact:
-            return Drafts(tokens, count)
-        ids = made.ids
-        if ids is None:
-            ids = torch.arange(made.probability.shape[-1], device=hidden.device).expand(made.probability.shape)
-        ids, probability = (torch.nn.functional.pad(part, (0, 0, 0, room)) for part in (ids, made.probability))
-        return Drafts(tokens, count, ids, probability)
+        at = seen.length[:, None] + torch.arange(rows - 1, device=hidden.device)
+        if seen.greedy or seen.exact:
+            draws = None if seen.greedy else Draws(seen.temperature, seen.seed, at, SAMPLE)
+            made = self.network.propose(self.target, hidden, seen.anchor, draws)
+            return Drafts(F.pad(made.tokens, room), count)
+        draws = Draws(seen.temperature, seen.seed, window_keys(at), DRAFT)
+        made = self.network.propose(self.target, hidden, seen.anchor, draws, MOST_CANDIDATES)
+        ids, probability = (F.pad(part, (0, 0, *room)) for part in (made.ids, made.probability))
+        return Drafts(F.pad(made.tokens, room), count, ids, probability)
 
     def extend(
         self,

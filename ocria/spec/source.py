@@ -20,7 +20,7 @@ class Seen:
     history int64 `[slots, max_len]` of ALL slots: tokens by row, of which first + 1 .. length - 1 are output.
     temperature fp32 `[B]`, seed int64 `[B]`: how the target draws; greedy: no slot draws. exact: a draft holds when it
     equals the target's draw, so that it should be drawn with the very same noise; otherwise with noise of its own, and
-    the distribution it is from must be told. kv_len: host upper bound of the rows filled after the step, more than length.
+    the distribution it is from must be told. kv_len: host upper bound of the rows filled after the step, above length.
     """
 
     slots: torch.Tensor

@@ -16,14 +16,12 @@ from ocria.events import PrefillDone
 from ocria.model.checkpoint import KEPT_FP32, load_model
 from ocria.model.line import line_image
 from ocria.model.network import Qwen35
-from ocria.model.window import Window
-from ocria.ops.rope import text_rope
 from ocria.runtime.engine import Engine
 from ocria.runtime.options import EngineOptions
-from ocria.runtime.prefill import embed_prompts
 from ocria.runtime.request import Request
 from ocria.runtime.rows import BUCKETS, bucket_of
 from ocria.runtime.sampling import Sampling
+from ocria.runtime.teacher import Teacher
 from ocria.spec.source import Drafts
 
 pytestmark = [
@@ -138,43 +136,17 @@ def check_equal(results, expected):
         assert result.confidence == pytest.approx(wanted.confidence, abs=1e-5)
 
 
-class Teacher:
-    """The model on the CPU in fp32, its weights rounded to `dtype` as those of the device are."""
-
-    def __init__(self, loaded, dtype):
-        network = Qwen35(loaded.config).eval().requires_grad_(False)
-        network.load_state_dict(loaded.network.state_dict())
-        for name, parameter in network.named_parameters():
-            if not KEPT_FP32.fullmatch(name):
-                parameter.data = parameter.data.to(dtype).float()
-        self.engine = Engine(with_network(loaded, network))
-
-    @torch.inference_mode()
-    def regrets(self, request, result):
-        """By how much the logit of each token falls short of the largest one, with the answer itself as the input."""
-        engine, text = self.engine, self.engine.config.text
-        sequence = engine._intake.sequence(request, 0.0)
-        stopped = result.finish_reason == "stop"
-        # The last token of what is fed stays out of the pass: that of the answer, or one in place of the stop token.
-        sequence.tokens = [*result.tokens, *([0] if stopped else [])]
-        embed_prompts(engine.network, engine.image, [sequence], 4096)
-        cos, sin = text_rope(sequence.positions[:, None], text.rotary_dim, text.rope_theta, text.mrope_section)
-        hidden = engine.network.decoder(sequence.hidden[None], Window.whole(cos, sin, 1), None)
-        logits = engine.network.logits(hidden)[0, sequence.prompt_len - 1 :]
-        chosen = logits[: len(result.tokens)].gather(1, torch.tensor(result.tokens, dtype=torch.int64)[:, None])[:, 0]
-        if stopped:
-            chosen = torch.cat([chosen, logits[-1:, list(sequence.bounds.stop_ids)].amax(-1)])
-        return logits.amax(-1) - chosen
-
-    def check(self, requests, results, limit):
-        """Every token is the best one, up to `limit`."""
-        worst = 0.0
-        for request, result in zip(requests, results, strict=True):
-            assert result.status in ("ok", "truncated", "degenerate", "cancelled")
-            if result.tokens or result.finish_reason == "stop":
-                worst = max(worst, float(self.regrets(request, result).max()))
-        print(f"largest regret {worst:.2g}")
-        assert worst <= limit
+def check_regrets(loaded, dtype, requests, results, limit):
+    """Every token is the best one, up to `limit`, by the weights rounded to `dtype` in fp32 on the CPU."""
+    rounded = placed(loaded, dtype, "cpu")
+    teacher = Teacher(placed(rounded, torch.float32, "cpu"))
+    worst = 0.0
+    for request, result in zip(requests, results, strict=True):
+        assert result.status in ("ok", "truncated", "degenerate", "cancelled")
+        if result.tokens or result.finish_reason == "stop":
+            worst = max(worst, float(teacher.regrets(request, result).max()))
+    print(f"largest regret {worst:.2g}")
+    assert worst <= limit
 
 
 @pytest.mark.parametrize("ring", [16, 64])
@@ -239,7 +211,7 @@ def test_kernels_choose_the_tokens_of_the_torch_forms(nano, lines, rng, graph, r
     engine.check_integrity()
     if rows > 1:
         assert 0 < engine.metrics.accepted < engine.metrics.drafted
-    Teacher(nano, torch.float32).check(lines, results, FP32_EPS)
+    check_regrets(nano, torch.float32, lines, results, FP32_EPS)
     same = [result for result, wanted in zip(results, expected, strict=True) if result.tokens == wanted.tokens]
     assert len(same) >= MOST - 1, "as good as equal is rare"
 
@@ -251,13 +223,13 @@ def test_regret_in_bf16(nano, lines, rng, graph, rows):
     gpu = placed(nano, torch.bfloat16)
     drafter = drafter_for(gpu, rows, lines, rng)
     results = Engine(gpu, EngineOptions(max_batch=8, graph=graph), drafter=drafter()).run(lines)
-    Teacher(nano, torch.bfloat16).check(lines, results, BF16_EPS)
+    check_regrets(nano, torch.bfloat16, lines, results, BF16_EPS)
 
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_compiled_steps(nano, lines, graph):
     results = Engine(placed(nano, torch.float32), EngineOptions(max_batch=4, compile=True, graph=graph)).run(lines)
-    Teacher(nano, torch.float32).check(lines, results, FP32_EPS)
+    check_regrets(nano, torch.float32, lines, results, FP32_EPS)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -313,7 +285,7 @@ def test_random_arrivals_and_cancels(nano, lines, rng):
         engine.check_integrity()
     assert results.keys() == set(range(len(requests)))
     assert {name for name, result in results.items() if result.status == "cancelled"} == cancelled
-    Teacher(nano, torch.float32).check(requests, [results[request.id] for request in requests], FP32_EPS)
+    check_regrets(nano, torch.float32, requests, [results[request.id] for request in requests], FP32_EPS)
 
 
 def test_nothing_around_a_step_waits_for_the_device(gpu, make_request):

@@ -94,7 +94,7 @@ def test_drawn_proposals(kind, generator):
     draws = Draws(torch.tensor([0.0, 8.0, 8.0]), torch.tensor([4, 5, 6]), position)
     greedy, drawn = network.propose(target, hidden, anchor), network.propose(target, hidden, anchor, draws)
     assert torch.equal(greedy.tokens[0], drawn.tokens[0])
-    ids = torch.arange(211).expand(3, 6, 211) if drawn.ids is None else drawn.ids
+    ids = drawn.ids
     own = (ids == drawn.tokens[:, :, None]).float()
     assert torch.equal(drawn.probability[0], own[0])
     assert (own.sum(-1) == 1).all()
