@@ -93,13 +93,13 @@ def test_collecting_goes_on_where_it_stopped(teacher, tmp_path):
 
     def source(number):
         asked.append(number)
-        yield from [(line(f"shard {number}"), None)] if number < 3 else []
+        return [(line(f"shard {number}"), None)] * (number != 1) if number < 4 else None
 
-    collect(teacher, source, tmp_path, 0, 2)
+    collect(teacher, source, tmp_path, 0, 3)
     shard_path(tmp_path, 0).unlink()
     asked.clear()
     collect(teacher, source, tmp_path, 0, 9)
-    assert asked == [0, 2, 3]  # there was a shard 1, and the source ends before 3
+    assert asked == [0, 1, 3, 4]  # there was a shard 2; shard 1 is blank, and the source ends before 4
     (answer,) = read_shard(shard_path(tmp_path, 2))
     (fresh,) = taught(teacher, [(line("shard 2"), None)], batch=4)
     assert joined([answer]).keys() == joined([fresh]).keys()
@@ -119,6 +119,6 @@ def test_pages_are_cut_into_lines_where_the_target_reads_lines(tmp_path):
     assert len(lines) == 3
     assert all(image.shape[0] == 40 for image in lines)
     assert all(np.array_equal(a, b) for a, b in zip(lines, line_images(np.asarray(page)), strict=True))
-    assert list(source(1)) == []
+    assert source(1) is None
     ((whole, _),) = page_images([tmp_path / "page.png"], "page", 1)(0)
     assert np.array_equal(whole, np.asarray(page))

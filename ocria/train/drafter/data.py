@@ -16,8 +16,9 @@ from safetensors.torch import load_file, save_file
 
 from ocria.train.drafter.teacher import Prompt, Teacher
 
-Source = Callable[[int], Iterable[tuple[np.ndarray, str | None]]]
-"""Number of a shard -> its images uint8 `[H, W]` or `[H, W, 3]`, each with the text that it is believed to hold."""
+Source = Callable[[int], Iterable[tuple[np.ndarray, str | None]] | None]
+"""Number of a shard -> its images uint8 `[H, W]` or `[H, W, 3]`, each with the text that it is believed to hold; None
+where there are no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,12 @@ def collect(
         path = shard_path(folder, number)
         if path.exists():
             continue
-        answers = taught(teacher, source(number), batch)
-        if not answers:
+        samples = source(number)
+        if samples is None:
             return
+        answers = taught(teacher, samples, batch)
+        if not answers:  # blank pages
+            continue
         part = path.with_suffix(".part")
         save_file(joined(answers), part)
         part.replace(path)

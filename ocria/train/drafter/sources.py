@@ -32,11 +32,12 @@ def page_images(paths: list[Path], unit: str, size: int, dpi: int = 300):
     files = [file for file in files if file.suffix.lower() in {*IMAGES, ".pdf"}]
     pages = [page for file in files for page in _pages(file, dpi)]
 
-    def shard(number: int) -> Iterator[tuple[np.ndarray, str | None]]:
-        for page in pages[number * size : (number + 1) * size]:
-            image = page()
-            for piece in line_images(image) if unit == "line" else [image]:
-                yield piece, None
+    def shard(number: int) -> Iterator[tuple[np.ndarray, str | None]] | None:
+        part = pages[number * size : (number + 1) * size]
+        return ((image, None) for page in part for image in images(page())) if part else None
+
+    def images(page: np.ndarray) -> list[np.ndarray]:
+        return line_images(page) if unit == "line" else [page]
 
     return shard
 
