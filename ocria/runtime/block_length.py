@@ -33,52 +33,63 @@ def step_kinds(most_rows: int, *, text: bool, network: bool, ladder: Iterable[in
 
 
 class FixedLength:
-    """Every step has the same kind: for comparisons."""
+    """Every step is of the same kind: for comparisons."""
 
     def __init__(self, kind: StepKind):
-        self.kinds = (kind,)
+        self.kind = kind
 
     def choose(self, batch: int, most_rows: int | None = None) -> StepKind:
-        return self.kinds[0]
+        """The one kind there is; a step leaves rows alone that have no room."""
+        return self.kind
 
     def observe(self, kind: StepKind, batch: int, seconds: float | None, accepted: Sequence[int]) -> None:
-        pass
+        """Nothing follows from it."""
 
 
 class BlockLength:
-    """Chooses the kind of each step.
+    """Chooses the kind of each step from what such steps cost and how many drafts hold, as seen so far.
 
-    kinds: those there are (see `step_kinds`); every one may cost a compilation or a capture. prior: the share of drafts
-    that is presumed to hold before anything is known. flat_rows: see `StepCosts`.
+    kinds: those there are (see `step_kinds`); each may have to be compiled, or captured at every batch. prior,
+    network_prior: the share of drafts that is presumed to hold before anything is known, from sources of text alone
+    and with the network among them. flat_rows: see `StepCosts`.
+
+    Call `choose` before a step is launched and `observe` when it is over, in the same order; with overlap one or more
+    are on their way. A step that is lost need not be observed.
     """
 
-    def __init__(self, kinds: Iterable[StepKind], prior: float = 0.7, flat_rows: float = 256.0):
-        self.kinds = tuple(sorted(set(kinds), key=lambda kind: (kind.rows, kind.network)))
+    def __init__(
+        self,
+        kinds: Iterable[StepKind],
+        *,
+        prior: float = 0.7,
+        network_prior: float = 0.7,
+        flat_rows: float = 256.0,
+    ):
+        self.kinds = tuple(sorted(set(kinds)))
         most = self.kinds[-1].rows
-        self._rates = {network: DraftRates(prior, most) for network in (False, True)}
+        self._rates = {False: DraftRates(prior, most), True: DraftRates(network_prior, most)}
         self._costs = StepCosts(flat_rows)
-        self._beginnings = Beginnings(self._costs)
+        self._beginnings = Beginnings()
         self._now = 0  # steps observed
-        self._stands = 0  # steps for which the choice still stands
-        self._current: StepKind | None = None
-        self._batch = 0
+        self._current = self.kinds[0]
+        self._asked = (0, 0)  # batch and most rows that the choice was made for
+        self._stands = 0  # steps for which it still stands
         self._trial: StepKind | None = None  # launched, not observed yet
         self._trial_at = 0
-        self._spent = self._lost = 0.0
+        self._spent = self._lost = 0.0  # seconds: of all steps, and by trials
 
     def choose(self, batch: int, most_rows: int | None = None) -> StepKind:
-        """The kind of the next step, of `batch` requests of which none has use for more than `most_rows` rows."""
-        batch = bucket_of(batch)
-        kinds = self._usable(most_rows)
-        kind = None
+        """The kind of the next step, of `batch` requests, none of which can get more than `most_rows` tokens."""
+        longest = self.kinds[-1].rows
+        asked = bucket_of(batch), longest if most_rows is None else min(most_rows, longest)
+        trial = None
         self._stands -= 1
-        if self._stands < 0 or batch != self._batch or self._current not in kinds:
-            self._batch = batch
-            kind = self._decide(kinds, batch)
-            settled = kind is None and self._current in self._costs.measured(batch)
-            self._stands = _EVERY - 1 if settled else 0
-        kind = kind or self._current
-        self._beginnings.launch(kind, batch)
+        if self._stands < 0 or asked != self._asked:
+            trial = self._decide(*asked)
+            settled = trial is None and self._current in self._costs.measured(asked[0])
+            self._asked, self._stands = asked, _EVERY - 1 if settled else 0
+        kind = trial or self._current
+        self._beginnings.launch(kind, asked[0])
         return kind
 
     def observe(self, kind: StepKind, batch: int, seconds: float | None, accepted: Sequence[int]) -> None:
@@ -98,41 +109,39 @@ class BlockLength:
             self._trial = None
             if seconds is not None and accepted:
                 tokens = 1 + sum(accepted) / len(accepted)
-                self._lost += seconds - tokens * self._seconds_per_token(self._current, batch)
+                took = seconds if began else min(seconds, self._costs.of(kind, batch))
+                self._lost += took - tokens * self._seconds_per_token(self._current, batch)
 
-    def _usable(self, most_rows: int | None) -> tuple[StepKind, ...]:
-        if most_rows is None:
-            return self.kinds
-        enough = next((kind.rows for kind in self.kinds if kind.rows >= most_rows), self.kinds[-1].rows)
-        return tuple(kind for kind in self.kinds if kind.rows <= enough)
-
-    def _decide(self, kinds: Sequence[StepKind], batch: int) -> StepKind | None:
+    def _decide(self, batch: int, most_rows: int) -> StepKind | None:
         """Make the best kind of those that are known the current one; returns another one that should be tried."""
-        here, anywhere = self._costs.measured(batch), self._costs.measured()
-        known = [k for k in kinds if k in here] or [k for k in kinds if k in anywhere] or kinds
-        expected = {network: rates.tokens(self._now) for network, rates in self._rates.items()}
-        pace = {kind: self._costs.of(kind, batch) / expected[kind.network][kind.rows - 1] for kind in kinds}
+        here, anywhere = self._costs.measured(batch), self._costs.measured_anywhere()
+        known = [k for k in self.kinds if k in here] or [k for k in self.kinds if k in anywhere] or self.kinds
+        tokens, hoped = self._tokens(most_rows)
+        cost = {kind: self._costs.estimate(kind, batch) for kind in self.kinds}
+        pace = {kind: cost[kind][0] / tokens[kind] for kind in self.kinds}
         best = min(known, key=pace.__getitem__)
         if self._current not in known or pace[best] * _MARGIN < pace[self._current]:
             self._current = best
-        if self._trial is not None and self._now < self._trial_at + _PATIENCE:
+        if not anywhere or (self._trial is not None and self._now < self._trial_at + _PATIENCE):
             return None
-        if not anywhere:
-            return None
-        hoped = {network: rates.tokens_at_best(self._now) for network, rates in self._rates.items()}
-        least = {kind: self._costs.least(kind, batch) / hoped[kind.network][kind.rows - 1] for kind in kinds}
-        for kind in sorted(kinds, key=least.__getitem__):
-            if least[kind] * _MARGIN >= pace[self._current]:
+        hope = {kind: cost[kind][1] / hoped[kind] for kind in self.kinds}
+        for kind in sorted(self.kinds, key=hope.__getitem__):
+            if hope[kind] * _MARGIN >= pace[self._current]:
                 break
-            if kind != self._current and self._affordable(kind, batch, pace, expected):
-                self._trial, self._trial_at = kind, self._now
-                return kind
+            if kind != self._current:
+                loss = cost[kind][0] - tokens[kind] * pace[self._current] + self._beginnings.expected(kind, batch)
+                if loss <= 0 or self._lost + loss <= _EXPLORED * self._spent:
+                    self._trial, self._trial_at = kind, self._now
+                    return kind
         return None
 
-    def _affordable(self, kind, batch, pace, expected) -> bool:
-        tokens = expected[kind.network][kind.rows - 1]
-        loss = tokens * (pace[kind] - pace[self._current]) + self._beginnings.expected(kind, batch)
-        return loss <= 0 or self._lost + loss <= _EXPLORED * self._spent
+    def _tokens(self, most_rows: int) -> tuple[dict[StepKind, float], dict[StepKind, float]]:
+        """What a request may get of a step of each kind: as expected, and at best."""
+        expected = {network: rates.tokens(self._now) for network, rates in self._rates.items()}
+        at_best = {network: rates.tokens_at_best(self._now) for network, rates in self._rates.items()}
+        last = {kind: min(kind.rows, most_rows) - 1 for kind in self.kinds}
+        tokens = {kind: expected[kind.network][last[kind]] for kind in self.kinds}
+        return tokens, {kind: at_best[kind.network][last[kind]] for kind in self.kinds}
 
     def _seconds_per_token(self, kind: StepKind, batch: int) -> float:
         return self._costs.of(kind, batch) / self._rates[kind.network].tokens(self._now)[kind.rows - 1]

@@ -2,7 +2,9 @@
 
 import math
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _WINDOW = 9
 """The median of so many steps is a kind's cost: interruptions of a step or two do not move it, slow growth does."""
@@ -12,8 +14,7 @@ _NETWORK = 2.0
 """A network that drafts is presumed to make a step at most so many times as long."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepKind:
+class StepKind(NamedTuple):
     """rows: of each slot, the anchor and rows - 1 drafts; 1 is plain decoding. network: whether a network is asked for
     drafts, beside the sources that cost next to nothing."""
 
@@ -34,7 +35,7 @@ class StepCosts:
 
     def __init__(self, flat_rows: float):
         self._flat_rows = flat_rows
-        self._cells: dict[tuple[StepKind, int], _Measured] = {}
+        self._batches: dict[int, dict[StepKind, _Measured]] = {}
         self._now = 0
 
     def tick(self) -> None:
@@ -43,90 +44,106 @@ class StepCosts:
 
     def add(self, kind: StepKind, batch: int, seconds: float) -> None:
         """One step took so long."""
-        cell = self._cells.setdefault((kind, batch), _Measured())
+        cell = self._batches.setdefault(batch, {}).setdefault(kind, _Measured())
         cell.last.append(seconds)
         cell.cost, cell.at = sorted(cell.last)[(len(cell.last) - 1) // 2], self._now
 
-    def measured(self, batch: int | None = None) -> set[StepKind]:
-        """The kinds that were measured at this batch, or at any."""
-        return {kind for kind, size in self._cells if batch is None or size == batch}
+    def measured(self, batch: int) -> Collection[StepKind]:
+        """The kinds that were measured at this batch."""
+        return self._batches.get(batch, {}).keys()
+
+    def measured_anywhere(self) -> set[StepKind]:
+        """Those that were at any."""
+        return {kind for cells in self._batches.values() for kind in cells}
 
     def of(self, kind: StepKind, batch: int) -> float:
-        """As measured; else from the nearest that was, by what is presumed of their ratio and within the bounds that
-        all others set. Before any measurement the unit is that of a row, not the second."""
-        cell = self._cells.get((kind, batch))
-        if cell is not None:
-            return cell.cost
-        if not self._cells:
-            return self._presumed(kind, batch)
-        (other, size), cell = min(self._cells.items(), key=lambda item: _distance(kind, batch, *item[0]))
-        cost = cell.cost * self._presumed(kind, batch) / self._presumed(other, size)
-        lower, upper = self._bounds(kind, batch)
-        return max(lower, min(cost, upper))
+        """As measured, or as it is presumed. Before any measurement the unit is a row, not a second."""
+        return self.estimate(kind, batch)[0]
 
-    def least(self, kind: StepKind, batch: int) -> float:
-        """What it may cost at best: the lower bound, or what was measured; less, the longer ago that was."""
-        cell = self._cells.get((kind, batch))
-        cost, at = self._bounds(kind, batch)[0], 0
-        if cell is not None:
-            cost, at = cell.cost, cell.at
-        return cost / (1 + (self._now - at) / _STALE)
+    def estimate(self, kind: StepKind, batch: int) -> tuple[float, float]:
+        """What a step costs, and what it may cost at best: less than was measured, the longer ago that was.
+
+        What was not measured follows from what was. A single measurement may be an accident, so it holds within the
+        bounds that others set, and at best it was one.
+        """
+        cell = self._batches.get(batch, {}).get(kind)
+        if cell is None:
+            cost, lower, upper = self._inferred(kind, batch)
+            return max(lower, min(cost, upper)), lower / (1 + self._now / _STALE)
+        fresh = 1 + (self._now - cell.at) / _STALE
+        if len(cell.last) > 1:
+            return cell.cost, cell.cost / fresh
+        _, lower, upper = self._inferred(kind, batch)
+        cost = max(lower, min(cell.cost, upper))
+        return cost, lower / fresh
+
+    def _inferred(self, kind: StepKind, batch: int) -> tuple[float, float, float]:
+        """What other kinds at this batch and the same kind at others say, or all if there are none of these: the cost
+        by what is presumed of its ratio to that of the most alike, and bounds. More rows cost no less, and no more than
+        in proportion; so do more requests, and a network up to its limit."""
+        cost, lower, upper, most_alike = self._presumed(kind, batch), 0.0, math.inf, math.inf
+        for other, size, known in self._related(kind, batch):
+            rows, requests = kind.rows / other.rows, batch / size
+            without, beside = other.network and not kind.network, kind.network and not other.network
+            lower = max(lower, known * min(1, rows) * min(1, requests) / (_NETWORK if without else 1))
+            upper = min(upper, known * max(1, rows) * max(1, requests) * (_NETWORK if beside else 1))
+            unlike = max(rows, 1 / rows) * max(requests, 1 / requests) * (3 if without or beside else 1)
+            if unlike < most_alike:
+                most_alike = unlike
+                cost = known * self._presumed(kind, batch) / self._presumed(other, size)
+        return cost, lower, upper
+
+    def _related(self, kind: StepKind, batch: int) -> list[tuple[StepKind, int, float]]:
+        cells = [(other, batch, cell) for other, cell in self._batches.get(batch, {}).items() if other != kind]
+        cells += [(kind, size, kinds[kind]) for size, kinds in self._batches.items() if size != batch and kind in kinds]
+        if not cells:
+            cells = [(other, size, cell) for size, kinds in self._batches.items() for other, cell in kinds.items()]
+        return [(other, size, cell.cost) for other, size, cell in cells if len(cell.last) > 1] or [
+            (other, size, cell.cost) for other, size, cell in cells
+        ]
 
     def _presumed(self, kind: StepKind, batch: int) -> float:
         flat = self._flat_rows * (1.25 if kind.network else 1.0)
         return flat + batch * kind.rows
-
-    def _bounds(self, kind: StepKind, batch: int) -> tuple[float, float]:
-        """More rows cost no less, and no more than in proportion; so for requests, and for the network."""
-        lower, upper = 0.0, math.inf
-        for (other, size), cell in self._cells.items():
-            rows, requests = kind.rows / other.rows, batch / size
-            without, beside = other.network and not kind.network, kind.network and not other.network
-            lower = max(lower, cell.cost * min(1, rows) * min(1, requests) / (_NETWORK if without else 1))
-            upper = min(upper, cell.cost * max(1, rows) * max(1, requests) * (_NETWORK if beside else 1))
-        return lower, upper
-
-
-def _distance(kind: StepKind, batch: int, other: StepKind, size: int) -> float:
-    apart = abs(math.log(kind.rows / other.rows)) + abs(math.log(batch / size))
-    return apart + (kind.network != other.network)
 
 
 class Beginnings:
     """First steps of a kind at a batch: they compile or are captured, and say nothing about those after them. With
     overlap that happens while the step before is waited for, which then says nothing either."""
 
-    def __init__(self, costs: StepCosts):
-        self._costs = costs
-        self._begun: set[tuple[StepKind, int]] = set()
+    def __init__(self) -> None:
+        self._begun: dict[tuple[StepKind, int], bool] = {}  # and whether the kind was new at every batch
         self._seen: set[tuple[StepKind, int]] = set()
         self._fresh: tuple[StepKind, int] | None = None  # begun since the last step was observed
-        self._took: dict[tuple[StepKind, int], list[float]] = {}
-        self._new: dict[tuple[StepKind, int], bool] = {}  # whether the kind was new at any batch
+        self._took: dict[tuple[StepKind, int], list[float]] = {}  # until an ordinary step shows what was extra
+        self._extra: dict[bool, list[float]] = {True: [], False: []}
 
     def launch(self, kind: StepKind, batch: int) -> None:
         """A step of this kind is launched."""
         cell = kind, batch
         if cell not in self._begun:
-            self._new[cell] = all(kind != other for other, _ in self._begun)
-            self._begun.add(cell)
+            self._begun[cell] = self._is_new(kind)
             self._fresh = cell
 
     def caught(self, kind: StepKind, batch: int, seconds: float | None) -> bool:
         """Whether the time of this step is not its own."""
-        cell, self._fresh = self._fresh, None
-        if (kind, batch) not in self._seen:
-            self._seen.add((kind, batch))
-            cell = kind, batch
-        if cell is not None and seconds is not None:
-            self._took.setdefault(cell, []).append(seconds)
-        return cell is not None
+        mine, self._fresh, begun = (kind, batch), None, self._fresh
+        if mine not in self._seen:
+            self._seen.add(mine)
+            begun = mine
+        if seconds is not None and begun is not None:
+            self._took.setdefault(begun, []).append(seconds)
+        elif seconds is not None and mine in self._took:
+            took = self._took.pop(mine)
+            self._extra[self._begun.get(mine, True)].append(max(0.0, sum(took) - len(took) * seconds))
+        return begun is not None
 
     def expected(self, kind: StepKind, batch: int) -> float:
         """By how many seconds a step of this kind would be longer for being the first, going by others."""
         if (kind, batch) in self._begun:
             return 0.0
-        new = all(kind != other for other, _ in self._begun)
-        alike = [cell for cell in self._took if self._new[cell] == new and cell[0] in self._costs.measured(cell[1])]
-        extra = [max(0.0, sum(self._took[cell]) - len(self._took[cell]) * self._costs.of(*cell)) for cell in alike]
+        extra = self._extra[self._is_new(kind)]
         return sum(extra) / len(extra) if extra else 0.0
+
+    def _is_new(self, kind: StepKind) -> bool:
+        return all(kind != other for other, _ in self._begun)
