@@ -5,8 +5,11 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from ocria.spec.vision import CONFIG, WEIGHTS, ReadingConfig
 from ocria.train.architecture import write_companions
+from ocria.train.charset import CHARSET
 from ocria.train.learner import Learner
+from ocria.train.vocabulary import CTC_FRAMES
 
 
 def export(learner: Learner, folder: Path) -> None:
@@ -14,7 +17,8 @@ def export(learner: Learner, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_file(network_tensors(learner), folder / "model.safetensors", metadata={"format": "pt"})
     ctc = {"weight": learner.ctc.weight, "bias": learner.ctc.bias}
-    save_file({name: t.detach().bfloat16().contiguous() for name, t in ctc.items()}, folder / "ctc.safetensors")
+    save_file({name: t.detach().bfloat16().contiguous() for name, t in ctc.items()}, folder / WEIGHTS)
+    ReadingConfig(CTC_FRAMES, CHARSET).save(folder / CONFIG)
     write_companions(folder)
 
 
@@ -43,4 +47,4 @@ def load_exported(learner: Learner, folder: Path) -> None:
     for name in [name for name in tensors if name.endswith("patch_embed.proj.weight")]:
         tensors[name] = tensors[name].float().sum((1, 2)).flatten(1)
     learner.network.load_state_dict(tensors)
-    learner.ctc.load_state_dict(load_file(folder / "ctc.safetensors"))
+    learner.ctc.load_state_dict(load_file(folder / WEIGHTS))

@@ -95,8 +95,8 @@ def card(saved: dict, scores: dict, accuracy: dict | None) -> str:
         f"{vision['patch_size']} px patches, 2 x 2 merged: a token is 40 x 40 px, about two characters.",
         f"- Decoder: {text['num_hidden_layers']} layers ({', '.join(text['layer_types'])}), width "
         f"{text['hidden_size']}, {text['vocab_size']} tokens (bytes and specials), tied head.",
-        "- `ctc.safetensors`: the auxiliary head of the training, a linear layer from each image token to six frames "
-        "over the characters of `ocria/train/charset.py` (class 0 is the blank).",
+        "- `ctc.safetensors`, `ctc.json`: the auxiliary head of the training, a linear layer from each image token to "
+        "six frames over characters (class 0 is the blank). It drafts whole lines for the decoder to verify.",
         "",
         "## Training",
         f"- {saved['lines']:,} synthetic lines, {saved['steps']:,} steps of one process, "
