@@ -11,15 +11,15 @@ JUNK = 10**9
 
 
 def draw(seed, batch, slots, max_len, longest, tokens):
-    """Answers that stray from their references, at every stage; what is nobody's memory holds junk; padding and slots
-    that are not live among the rest."""
+    """Answers that stray from their references, at every stage; what is nobody's memory holds tokens that might match;
+    padding and slots that are not live among the rest."""
     print("seed", seed)
     g = torch.Generator().manual_seed(seed)
 
     def below(n, *shape):
         return torch.randint(0, n, shape, generator=g)
 
-    history, reference = torch.full((slots, max_len), JUNK), torch.full((slots, longest), JUNK)
+    history, reference = below(tokens, slots, max_len), below(tokens, slots, longest)
     reference_len, offset = below(longest + 1, slots), below(9, slots) - 12
     first, length, anchor = below(max_len // 2, slots), torch.zeros(slots, dtype=torch.int64), below(tokens, slots)
     for slot in range(slots):
