@@ -268,6 +268,29 @@ def sample_cases(w: Workload) -> Iterator[Case]:
     yield Case(f"sample rows={rows}", sample, (logits, *settings), sample.torch_form, rivals=(draw,))
 
 
+def copied_cases(w: Workload) -> Iterator[Case]:
+    """Answers of `seen` tokens that follow their references, and repeat nothing but by chance."""
+    from ocria.ops.align import CONTEXT, align, align_reference, recur, recur_reference
+
+    if w.rows == 1:
+        return
+    slots, count = w.slots(), w.batch + 1
+    reference = torch.randint(0, 1000, (count, w.seen + w.rows), generator=w.generator)
+    history = torch.cat([torch.zeros(count, 1, dtype=torch.int64), reference], dim=1)
+    length, first = torch.full_like(slots, w.seen), torch.zeros_like(slots)
+    seen = (slots, reference[slots, w.seen - 1], length, first, torch.ones_like(slots, dtype=torch.bool), history)
+    per_slot = torch.zeros(count, dtype=torch.int64)
+    text = (reference, per_slot + reference.shape[1], per_slot - 1)
+    yield Case(
+        f"align T={w.rows}, {w.seen} tokens", align, (*seen, *text, w.rows), align_reference, (5, 6, 7, 8),
+        w.batch * 8 * (reference.shape[1] + CONTEXT + 3),
+    )  # fmt: skip
+    yield Case(
+        f"recur T={w.rows}, {w.seen} tokens", recur, (*seen, w.rows, w.seen + w.rows), recur_reference, (5,),
+        w.batch * 8 * w.seen,
+    )  # fmt: skip
+
+
 CASES: dict[str, Callable[[Workload], Iterator[Case]]] = {
     "metadata": control_cases,
     "norm": norm_cases,
@@ -276,5 +299,6 @@ CASES: dict[str, Callable[[Workload], Iterator[Case]]] = {
     "chunk": chunk_cases,
     "attend": attend_cases,
     "sample": sample_cases,
+    "align": copied_cases,
 }
 """By the file of `ocria/ops` that the op is in; `metadata` and `accept` together."""
