@@ -9,6 +9,7 @@
 `auto`: whatever of these the model can use, a drafter in its folder `drafter` included.
 """
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +23,11 @@ from ocria.spec.arena import DraftState
 from ocria.spec.chain import Chain
 from ocria.spec.config import DrafterConfig
 from ocria.spec.load import load_drafter
-
-#TMP from ocria.spec.lookup import NGramLookup, TextLookup
+from ocria.spec.lookup import NGramLookup, TextLookup
 from ocria.spec.network import NetworkDrafts
+from ocria.spec.reference import References
 from ocria.spec.source import Source
-
-#TMP from ocria.spec.vision import VisionReading, has_reading
+from ocria.spec.vision import VisionReading, has_reading
 
 FOLDER = "drafter"
 """Where a checkpoint keeps its own drafter."""
@@ -55,15 +55,15 @@ class DraftChoice:
         """Of the network, loaded as `dtype`."""
         if self.network is None:
             return 0
-        return sum(info.numel for info in list_tensors(self.network).values()) * dtype.itemsize
+        return sum(math.prod(info.shape) for info in list_tensors(self.network).values()) * dtype.itemsize
 
     def bytes_per_slot(self, max_len: int, dtype: torch.dtype) -> int:
         """What drafting needs of one slot: the tokens so far, a text of each source, the network's context."""
         if self.rows == 1:
             return 0
-        texts = 1 + len(self.texts)
+        texts = sum(name != NGramLookup.name for name in self.texts) * References.bytes_per_slot(max_len)
         context = DraftState.bytes_per_slot(self.config, max_len, dtype) if self.config else 0
-        return texts * max_len * torch.int64.itemsize + context
+        return max_len * torch.int64.itemsize + texts + context
 
 
 def choose_drafts(draft: str, folder: Path | None, unit: str, rows: int | None = None) -> DraftChoice:
@@ -94,7 +94,7 @@ def choose_drafts(draft: str, folder: Path | None, unit: str, rows: int | None =
             config = DrafterConfig.from_file(network / "config.json")
     if len(set(texts)) < len(texts):
         raise UsageError(f"--draft {draft} names one kind of drafts twice")
-    most = max([TEXT_ROWS] * bool(texts) + [config.block_size] * bool(config))
+    most = max(TEXT_ROWS if texts else 1, config.block_size if config else 1)
     return DraftChoice(tuple(texts), folder, network, config, rows or most)
 
 

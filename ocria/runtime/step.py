@@ -86,7 +86,7 @@ def step(
     )  # fmt: skip
     committed = b.length.index_select(0, rows.slots) - length
     drafted, accepted = (count - 1).clamp(min=0), (committed - 1).clamp(min=0)
-    source = torch.full_like(length, NONE) if drafts is None else drafts.source
+    source = torch.full_like(length, NONE) if drafts is None else drafts.source.masked_fill(drafted < 1, NONE)
     if drafter is not None:
         position = length[:, None] + b.rope_delta[rows.slots, None] + torch.arange(ids.shape[1], device=ids.device)
         drafter.verified(

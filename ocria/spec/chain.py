@@ -83,6 +83,8 @@ class Chain:
 
     def admit(self, admissions: list[Admission]) -> None:
         """These slots have new owners."""
+        if not admissions:
+            return
         from_host = torch.tensor([[a.slot, a.first] for a in admissions]).to(self.first.device, non_blocking=True)
         slots, first = from_host.unbind(1)
         self.first[slots] = first

@@ -36,15 +36,17 @@ class NetworkDrafts:
         self.state.reset(admission.slot for admission in admissions)
 
     def propose(self, seen: Seen) -> Drafts:
-        """As many drafts as the step has room for, at most those of a block."""
-        rows = min(seen.rows, self.config.block_size)
+        """As many drafts as the step has room for, at most those of a block. The block is always a whole one: a drafter
+        knows no other, and what its rows say depends on how many there are."""
+        rows = self.config.block_size
         hidden = self.network.draft(
             self.target, seen.anchor, seen.position, self.state, seen.slots, seen.length, seen.live, rows,
             seen.kv_len - 1 + rows, seen.first_slot,
-        )  # fmt: skip
-        room = (0, seen.rows - rows)
-        count = torch.full_like(seen.length, rows - 1)
-        at = seen.length[:, None] + torch.arange(rows - 1, device=hidden.device)
+        )[:, : seen.rows - 1]  # fmt: skip
+        drafts = hidden.shape[1]
+        room = (0, seen.rows - 1 - drafts)
+        count = torch.full_like(seen.length, drafts)
+        at = seen.length[:, None] + torch.arange(drafts, device=hidden.device)
         if seen.greedy or seen.exact:
             draws = None if seen.greedy else Draws(seen.temperature, seen.seed, at, SAMPLE)
             made = self.network.propose(self.target, hidden, seen.anchor, draws)
