@@ -262,6 +262,11 @@ def test_batches_depend_on_their_number_alone(alphabet):
     names = Blocks.__dataclass_fields__
     assert all(torch.equal(getattr(one, name), getattr(same, name)) for name in names)
     assert one.labels.shape != other.labels.shape or not torch.equal(one.labels, other.labels)
+    shorter = Feed(alphabet, 32, 5, seed=3, shorter=0.5)
+    sizes = [shorter.batch(number).labels.shape[2] + 1 for number in range(40)]
+    assert set(sizes) <= {2, 3, 4, 5}
+    assert 5 < sizes.count(5) < 35  # 20 on average, with a deviation of 3
+    assert {feeds[0].batch(number).labels.shape[2] for number in range(9)} == {4}
     with pytest.raises(UsageError, match="no shards"):
         Feed(alphabet / "nothing", 32, 5, seed=3)
 

@@ -1,6 +1,6 @@
 """How many tokens a drafter is worth: drafting and verifying as in use, against answers that are known.
 
-    python -m ocria.train.drafter.evaluate --target ocria/assets/nano --drafter runs/drafter/export DATA ...
+    python -m ocria.train.drafter.evaluate DATA ... --target ocria/assets/nano --drafter runs/drafter/export
 
 The answers are the target's own greedy output, so that a draft is accepted exactly where it equals them. DATA are
 folders of shards as `collect` writes them.

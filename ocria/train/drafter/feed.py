@@ -14,11 +14,16 @@ _MULTIPLE = 16  # contexts are padded to so many rows, so that few shapes occur
 
 
 class Feed:
-    """`blocks`: about so many in a batch, one from every `stride` tokens of output. Shards that come later are seen at
-    the next `look`. Raises UsageError for a folder without shards."""
+    """`blocks`: about so many in a batch, one from every `stride` tokens of output. A share `shorter` of the batches has
+    blocks of fewer rows than `block_size`: a drafter that always saw the same number of masks is lost without some of
+    them, and an engine may ask for few drafts. Shards that come later are seen at the next `look`. Raises UsageError
+    for a folder without shards."""
 
-    def __init__(self, folder: Path, blocks: int, block_size: int, seed: int, stride: int = 8):
+    def __init__(
+        self, folder: Path, blocks: int, block_size: int, seed: int, stride: int = 8, shorter: float = 0.0
+    ):
         self.folder, self.blocks, self.block_size, self.seed, self.stride = folder, blocks, block_size, seed, stride
+        self.shorter = shorter
         self.shards: list[Path] = []
         self._groups = cache(self._read)
         self.look()
@@ -34,7 +39,10 @@ class Feed:
         shard = int(torch.randint(len(self.shards), (), generator=generator))
         groups = self._groups(self.shards[shard])
         answers, count = groups[int(torch.randint(len(groups), (), generator=generator))]
-        return draw_blocks(answers, count, self.block_size, generator, _MULTIPLE)
+        rows = self.block_size
+        if self.block_size > 2 and float(torch.rand((), generator=generator)) < self.shorter:
+            rows = int(torch.randint(2, self.block_size, (), generator=generator))
+        return draw_blocks(answers, count, rows, generator, _MULTIPLE)
 
     def _read(self, path: Path) -> list[tuple[list[Answer], int]]:
         """Answers of similar length, with the number of anchors to draw from each."""

@@ -39,7 +39,8 @@ class Run:
             Muon(matrices, lr=args.lr),
             torch.optim.AdamW(rest, lr=args.lr / 3, betas=(0.9, 0.98), weight_decay=0.0),
         ]
-        self.feed = Feed(args.data, args.blocks, self.drafter.config.block_size, args.seed, args.stride)
+        size = self.drafter.config.block_size
+        self.feed = Feed(args.data, args.blocks, size, args.seed, args.stride, args.shorter)
         self.elapsed, self.steps, self.blocks = 0.0, 0, 0
         if saved is not None:
             self._restore(saved)
@@ -165,6 +166,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--gamma", type=float, default=7.0, help="rows after which a draft's weight has fallen to 1/e")
     parser.add_argument("--blocks", type=int, default=256, help="blocks of a batch")
     parser.add_argument("--stride", type=int, default=8, help="tokens of output for each block drawn from them")
+    parser.add_argument("--shorter", type=float, default=0.3, help="share of batches with blocks of fewer rows")
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--block-size", type=int, default=16)
     parser.add_argument("--taps", type=int, nargs="+", help="the layers of the data (default: all)")
