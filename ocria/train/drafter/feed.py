@@ -14,10 +14,10 @@ _MULTIPLE = 16  # contexts are padded to so many rows, so that few shapes occur
 
 
 class Feed:
-    """`blocks`: about so many in a batch, one from every `stride` tokens of output. A share `shorter` of the batches has
-    blocks of fewer rows than `block_size`: a drafter that always saw the same number of masks is lost without some of
-    them, and an engine may ask for few drafts. Shards that come later are seen at the next `look`. Raises UsageError
-    for a folder without shards."""
+    """`blocks`: about so many in a batch, one from every `stride` tokens of output. A share `shorter` of the batches
+    has blocks of fewer rows than `block_size`: a drafter that always saw the same number of masks is lost without some
+    of them, and an engine may ask for few drafts. Shards that come later are seen at the next `look`. Raises
+    UsageError for a folder without shards."""
 
     def __init__(
         self, folder: Path, blocks: int, block_size: int, seed: int, stride: int = 8, shorter: float = 0.0
