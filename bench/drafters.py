@@ -33,12 +33,15 @@ from ocria.train.drafter.sources import line_images, pieces
 from ocria.train.drafter.teacher import Teacher
 
 
+SCORED = [group for group in GROUPS if group != "turned"]  # pages are cut into lines as they lie
+
+
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", metavar="DIR", help="the real samples (default: OCRIA_SAMPLES)")
     parser.add_argument("--target", type=Path, default=NANO, metavar="FOLDER")
     parser.add_argument("--drafter", type=Path, nargs="+", required=True, metavar="FOLDER")
-    parser.add_argument("--group", action="append", choices=list(GROUPS), help="repeatable; default all")
+    parser.add_argument("--group", action="append", choices=SCORED, help="repeatable; default all")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N items of each group")
     parser.add_argument("--rows", type=int, nargs="+", help="rows of a block (default: the drafter's block size)")
     parser.add_argument("--cache", type=Path, help="where answers are kept (default: the benches' cache)")
@@ -75,7 +78,7 @@ def shown(scores: dict[str, dict[str, Score]]) -> list[str]:
 def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
     torch.set_num_threads(args.threads)
-    groups = [group for group in GROUPS if not args.group or group in args.group]
+    groups = [group for group in SCORED if not args.group or group in args.group]
     cache = args.cache or cache_folder() / "drafters"
     try:
         items = load_items(find_samples(args.samples), groups, limit=args.limit)
