@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ocria.errors import EngineError
 from ocria.events import EngineTick
+from ocria.runtime.acceptance import Acceptance
 from ocria.runtime.memory import MemoryPlan
 from ocria.runtime.traffic import Traffic
 
@@ -49,11 +50,9 @@ class _Passes:
 class Metrics:
     """What an engine did. Seconds are wall time of the passes, so that speeds say nothing about idle time.
 
-    emitted: tokens that steps chose for requests, stop tokens included. drafted: draft tokens that the target
-    verified. accepted: those of them that the target chose itself; the token after them, which the same pass yields
-    for free, is not one. requests: rows of the batch, summed over the steps. committed: rows that steps added to the
-    states for good. prefilled: prompt rows, image tokens included. encoder_seconds: part of the prefill's seconds:
-    image processing and vision encoder. finished: requests that ended, however they did.
+    emitted: tokens that steps chose for requests, stop tokens included. acceptance: what became of drafts, a count for
+    each request in each step. prefilled: prompt rows, image tokens included. encoder_seconds: part of the prefill's
+    seconds: image processing and vision encoder. finished: requests that ended, however they did.
 
     Args:
         traffic: to estimate the bytes that decoding moves; None where that is not known.
@@ -63,26 +62,21 @@ class Metrics:
     def __init__(self, traffic: Traffic | None = None, clock: Callable[[], float] = time.monotonic):
         self._traffic, self._clock = traffic, clock
         self._decode, self._prefill = _Passes(), _Passes()
-        self.drafted = self.accepted = self.requests = self.finished = 0
+        self.acceptance = Acceptance()
+        self.finished = 0
         self.encoder_seconds = 0.0
 
-    def step(
-        self, *, emitted: int, rows: int, seconds: float, drafted: int = 0, accepted: int = 0, kv_rows: int = 0
-    ) -> None:
-        """Count one decode step over `rows` requests, whose states held `kv_rows` rows together.
+    def step(self, *, emitted: int, acceptance: Acceptance, seconds: float, kv_rows: int = 0) -> None:
+        """Count one decode step over the requests in `acceptance`, whose states held `kv_rows` rows together.
 
-        Call it once for each step, when its tokens are known. Raises EngineError for counts that cannot be: more
-        accepted than drafted, or more emitted than accepted drafts and one token a request.
+        Call it once for each step, when its tokens are known. Raises EngineError for more tokens than accepted drafts
+        and one a request.
         """
-        if not 0 <= accepted <= drafted or not 0 <= emitted <= accepted + rows:
-            raise EngineError(
-                f"a step over {rows} requests cannot emit {emitted} tokens of {accepted} accepted and {drafted} drafts"
-            )
-        moved = self._traffic.of_step(rows, kv_rows) if self._traffic else 0
+        if not 0 <= emitted <= acceptance.committed:
+            raise EngineError(f"a step that commits {acceptance.committed} rows cannot emit {emitted} tokens")
+        moved = self._traffic.of_step(acceptance.steps, kv_rows) if self._traffic else 0
         self._decode.add(self._clock(), seconds, emitted, moved)
-        self.drafted += drafted
-        self.accepted += accepted
-        self.requests += rows
+        self.acceptance += acceptance
 
     def prefill(self, *, rows: int, seconds: float, encoder_seconds: float = 0.0) -> None:
         """Count one prefill pass over `rows` prompt rows, padding not counted; `seconds` include the encoder's."""
@@ -110,16 +104,6 @@ class Metrics:
         return self._prefill.seconds
 
     @property
-    def committed(self) -> int:
-        """Each request of a step commits its last token and the drafts that were accepted after it."""
-        return self.requests + self.accepted
-
-    @property
-    def accept_length(self) -> float | None:
-        """Rows committed for a request in a step with drafts on, 1 when none was accepted; None without drafts."""
-        return self.committed / self.requests if self.drafted else None
-
-    @property
     def decode_tokens_per_s(self) -> float:
         return self._decode.per_s()
 
@@ -140,7 +124,7 @@ class Metrics:
             running=running,
             waiting=waiting,
             decode_tokens_per_last_s=tokens_per_s,
-            accept_length=self.accept_length,
+            accept_length=self.acceptance.accept_length,
             state_bytes=None if plan is None else plan.bytes,
             device_bytes=device_bytes,
             bytes_per_s=moved,

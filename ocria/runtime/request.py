@@ -6,6 +6,7 @@ from typing import Any
 
 from ocria.errors import OcriaError, UsageError
 from ocria.events import Event
+from ocria.runtime.acceptance import Acceptance
 from ocria.runtime.sampling import Sampling
 
 STATUSES = ("ok", "truncated", "degenerate", "cancelled", "failed", "timeout")
@@ -71,6 +72,10 @@ class Result:
     loop_start: int | None = None
     """Characters of `text` that precede the repetition and its first round, when the status is `degenerate`."""
     error: OcriaError | None = None
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    """What became of drafts."""
+    alarm_at: int | None = None
+    """After how many tokens acceptance rose far above its level while the text repeated itself: worth a look."""
 
 
 @dataclass(frozen=True, slots=True)

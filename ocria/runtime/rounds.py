@@ -20,6 +20,7 @@ from ocria.model.network import Qwen35
 from ocria.model.profiles import Profile
 from ocria.model.tokens import Tokenizer
 from ocria.ops.accept import FAILED
+from ocria.runtime.acceptance import Acceptance
 from ocria.runtime.block_length import LADDER, BlockLength, FixedLength, step_kinds
 from ocria.runtime.budget import PageBudget
 from ocria.runtime.drafting import choose_drafts, open_drafts
@@ -31,12 +32,12 @@ from ocria.runtime.options import EngineOptions, ResolvedOptions, resolve
 from ocria.runtime.readback import HostOutput
 from ocria.runtime.request import Emission, Request
 from ocria.runtime.scheduler import Scheduler, StepPlan
-from ocria.runtime.sequence import DECODE, PREFILL, WAITING, Progress, Sequence
+from ocria.runtime.sequence import DECODE, PREFILL, WAITING, Sequence
 from ocria.runtime.slots import Slots
 from ocria.runtime.step_costs import StepKind
 from ocria.runtime.traffic import traffic_of
 from ocria.runtime.worker import Launched, Worker
-from ocria.spec.chain import Chain
+from ocria.spec.chain import NONE, Chain
 
 
 class Loaded(Protocol):
@@ -67,8 +68,8 @@ class Rounds:
         self._on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
         options = options or EngineOptions()
         drafter = drafter or _drafter_of(loaded, options)
-        rows, names = (1, "none") if drafter is None else (drafter.rows, "+".join(drafter.names))
-        self.options = resolve(options, self.network.device, rows, names)
+        rows, self._names = (1, ()) if drafter is None else (drafter.rows, drafter.names)
+        self.options = resolve(options, self.network.device, rows, "+".join(self._names) or "none")
         self.network.prepare()
         self.metrics = Metrics(traffic_of(self.config, self.options, self.network.dtype, self.network.device), clock)
         self.budget = PageBudget(
@@ -212,25 +213,23 @@ class Rounds:
         """Take the tokens of a step to the host, end what must end, send text."""
         output = launched.output.read()
         now = self._clock()
-        counts = Progress()
+        step, emitted = Acceptance(), 0
         live = [(row, sequence) for row, sequence in launched.rows if sequence.phase == DECODE]
         for row, sequence in live:  # the others ended while the step was on its way
             sequence.pending -= 1
-            counts.add(output, row)
-            sequence.progress.add(output, row)
+            source = output.source[row]
+            verified = (self._names[source] if source != NONE else None, output.drafted[row], output.accepted[row])
+            for counted in (step, sequence.acceptance):
+                counted.add(*verified)
+            emitted += output.emitted[row]
+            sequence.emitted += output.emitted[row]
             self._take(sequence, output, row, now)
+            sequence.alarm.watch(*verified[1:], sequence.tokens, sequence.bounds.loop_tokens)
         seconds = now - max(launched.at, self._collected)
         self._collected = now
         accepted = [output.accepted[row] for row, _ in live]
         self._lengths.observe(launched.kind, len(launched.rows), seconds, accepted)
-        self.metrics.step(
-            rows=len(launched.rows),
-            emitted=counts.tokens,
-            drafted=counts.drafted,
-            accepted=counts.accepted,
-            seconds=seconds,
-            kv_rows=launched.kv_rows,
-        )
+        self.metrics.step(emitted=emitted, acceptance=step, seconds=seconds, kv_rows=launched.kv_rows)
 
     def _take(self, sequence: Sequence, output: HostOutput, row: int, now: float) -> None:
         """The tokens of one row, one by one: whatever ends the answer ends it at the same token with any drafts."""

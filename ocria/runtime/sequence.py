@@ -7,28 +7,14 @@ import torch
 from ocria.errors import EngineError, OcriaError, TimeoutExceeded
 from ocria.events import Event, TokensAccepted
 from ocria.model.positions import RopeDelta
+from ocria.runtime.acceptance import Acceptance
+from ocria.runtime.alarm import AcceptanceAlarm
 from ocria.runtime.guard import Bounds, loop_of
-from ocria.runtime.readback import HostOutput
 from ocria.runtime.request import Request, Result
 from ocria.runtime.text import AnswerText
 
 _STATUS = {"stop": "ok", "length": "truncated"}
 WAITING, PREFILL, DECODE, DONE = "waiting", "prefill", "decode", "done"
-
-
-@dataclass
-class Progress:
-    """What steps brought: tokens, drafts verified, and drafts that held."""
-
-    tokens: int = 0
-    drafted: int = 0
-    accepted: int = 0
-
-    def add(self, output: HostOutput, row: int) -> None:
-        """One row of one step."""
-        self.tokens += output.emitted[row]
-        self.drafted += output.drafted[row]
-        self.accepted += output.accepted[row]
 
 
 @dataclass(eq=False)
@@ -56,7 +42,11 @@ class Sequence:
     tokens: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     read: int = 0  # tokens that are in `text`
-    progress: Progress = field(default_factory=Progress)  # since the last event about it
+    emitted: int = 0  # tokens since the last event about them
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    alarm: AcceptanceAlarm = field(default_factory=AcceptanceAlarm)
+    told_drafted: int = 0  # of the drafts, what was in events
+    told_accepted: int = 0
     sent_at: float = 0.0
     error: OcriaError | None = None
 
@@ -100,8 +90,12 @@ class Sequence:
 
     def news(self) -> tuple[Event, ...]:
         """An event for the progress since the last call, if there is any."""
-        made, self.progress = self.progress, Progress()
-        return (TokensAccepted(self.id, made.tokens, made.drafted, made.accepted),) if made.tokens else ()
+        if not self.emitted:
+            return ()
+        drafted, accepted = self.acceptance.drafted, self.acceptance.accepted
+        news = TokensAccepted(self.id, self.emitted, drafted - self.told_drafted, accepted - self.told_accepted)
+        self.emitted, self.told_drafted, self.told_accepted = 0, drafted, accepted
+        return (news,)
 
     def decode_text(self) -> None:
         """Turn the tokens that are new since the last call into text."""
@@ -137,4 +131,6 @@ class Sequence:
             now - self.started if self.slot is not None else 0.0,
             loop_start,
             error,
+            self.acceptance,
+            self.alarm.rang_at,
         )

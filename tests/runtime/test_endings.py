@@ -42,7 +42,7 @@ class Script:
         # hidden = one-hot of the last token, so logits = a row of `follow`
         width = network.config.text.hidden_size
         network.embed = lambda ids: torch.cat([ids[..., None].float(), ids.new_zeros(*ids.shape, width - 1)], dim=-1)
-        network.decoder = lambda hidden, window, state: hidden
+        network.tapped = lambda hidden, window, state, taps: (hidden, None)
         network.logits = lambda hidden: follow[hidden[..., 0].long()]
         return Engine(loaded, options, **({} if clock is None else {"clock": clock}))
 
@@ -233,20 +233,20 @@ def test_an_interrupt_leaves_the_engine_usable(loaded, make_request, error):
     engine.check_integrity()
     # in the middle of a pass
     network, calls = engine.network, [0]
-    decoder = network.decoder
+    tapped = network.tapped
 
     def interrupted(*args):
         calls[0] += 1
         if calls[0] == 3:
             raise error
-        return decoder(*args)
+        return tapped(*args)
 
-    network.decoder = interrupted
+    network.tapped = interrupted
     try:
         with pytest.raises(error):
             engine.run(requests)
     finally:
-        del network.decoder
+        del network.tapped
     assert engine.idle
     engine.check_integrity()
     assert [result.tokens for result in engine.run(requests)] == expected
@@ -384,8 +384,8 @@ def test_events_and_metrics(loaded, make_request):
     assert max(tick.running for tick in ticks) <= 2
     metrics = engine.metrics
     chosen = sum(r.tokens_out + (r.finish_reason == "stop") for r in results)
-    assert metrics.emitted == chosen <= metrics.committed
-    assert (metrics.drafted, metrics.accepted) == (0, 0)
+    assert metrics.emitted == chosen <= metrics.acceptance.committed
+    assert (metrics.acceptance.drafted, metrics.acceptance.accepted) == (0, 0)
     assert metrics.finished == 4
     assert ticks[-1].decode_tokens_per_s > 0
     assert ticks[-1].state_bytes > 0

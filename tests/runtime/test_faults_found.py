@@ -146,12 +146,12 @@ def test_out_of_memory_gives_the_old_state_up_first(loaded, make_request, monkey
     """Half of the state does not fit beside all of it. The frames of the failed pass hold the state too."""
     engine = Engine(loaded, EngineOptions(max_batch=4))
     network, states, left = loaded.network, [], []
-    decoder, allocate = network.decoder, DecoderState.allocate
+    tapped, allocate = network.tapped, DecoderState.allocate
 
-    def failing(hidden, window, state):
+    def failing(hidden, window, state, taps):
         if len(states) == 1 and window.is_step == (inside == "step"):
             raise torch.OutOfMemoryError(OUT_OF_MEMORY)
-        return decoder(hidden, window, state)
+        return tapped(hidden, window, state, taps)
 
     def watched(config, slots, *sizes):
         if "meta" in sizes:
@@ -161,7 +161,7 @@ def test_out_of_memory_gives_the_old_state_up_first(loaded, make_request, monkey
         states.append(weakref.ref(state.keys[0]))
         return state
 
-    monkeypatch.setattr(network, "decoder", failing, raising=False)
+    monkeypatch.setattr(network, "tapped", failing, raising=False)
     monkeypatch.setattr(DecoderState, "allocate", watched)
     results = engine.run([make_request(i, prompt_len=4, max_tokens=5) for i in range(6)])
     assert all(result.error is None for result in results)

@@ -168,8 +168,8 @@ def test_graphs_at_every_batch_size(gpu, make_request, rng, rows, overlap, ring)
     assert never.eager == ran.replays
     assert {size for size, _ in ran._graphs} == {size for size in BUCKETS if size <= bucket_of(MOST)}
     if rows > 1:
-        assert 0 < graphs.metrics.accepted < graphs.metrics.drafted
-        assert (graphs.metrics.accepted, graphs.metrics.drafted) == (eager.metrics.accepted, eager.metrics.drafted)
+        assert 0 < graphs.metrics.acceptance.accepted < graphs.metrics.acceptance.drafted
+        assert graphs.metrics.acceptance == eager.metrics.acceptance
 
 
 @pytest.mark.parametrize("rows", [1, 4])
@@ -210,7 +210,7 @@ def test_kernels_choose_the_tokens_of_the_torch_forms(nano, lines, rng, graph, r
     results = engine.run(lines)
     engine.check_integrity()
     if rows > 1:
-        assert 0 < engine.metrics.accepted < engine.metrics.drafted
+        assert 0 < engine.metrics.acceptance.accepted < engine.metrics.acceptance.drafted
     check_regrets(nano, torch.float32, lines, results, FP32_EPS)
     same = [result for result, wanted in zip(results, expected, strict=True) if result.tokens == wanted.tokens]
     assert len(same) >= MOST - 1, "as good as equal is rare"

@@ -101,7 +101,7 @@ def test_right_drafts_hold_after_images_as_after_text(loaded, make_request, rng)
         expected = plain(loaded, requests)
         engine = with_oracle(loaded, EngineOptions(max_batch=3), 6, expected, None, rng)
         check(engine.run(requests), expected)
-        assert engine.metrics.accepted == engine.metrics.drafted > 0
+        assert engine.metrics.acceptance.accepted == engine.metrics.acceptance.drafted > 0
 
 
 @pytest.mark.parametrize("rows", [1, 6])

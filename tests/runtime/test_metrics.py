@@ -3,6 +3,7 @@
 import pytest
 
 from ocria.errors import EngineError
+from ocria.runtime.acceptance import Acceptance
 from ocria.runtime.memory import MemoryPlan
 from ocria.runtime.metrics import WINDOW_S, Metrics
 from ocria.runtime.traffic import Traffic
@@ -21,13 +22,19 @@ def clock():
     return Clock()
 
 
+def accepted(*pairs):
+    """What became of the drafts of some requests in one step: (drafted, accepted) of each."""
+    counted = Acceptance()
+    for drafted, held in pairs:
+        counted.add("vision" if drafted else None, drafted, held)
+    return counted
+
+
 def random_step(rng, drafts):
-    """The counts of one step over some requests, as acceptance defines them, request by request."""
-    rows = int(rng.integers(1, 9))
-    drafted = rng.integers(0, drafts + 1, rows)
-    accepted = [int(rng.integers(0, n + 1)) for n in drafted]
-    emitted = [int(rng.integers(1, n + 2)) for n in accepted]  # cut after a stop token or at the limit
-    return {"rows": rows, "drafted": int(sum(drafted)), "accepted": sum(accepted), "emitted": sum(emitted)}
+    """The counts of one step over some requests."""
+    pairs = [(n, int(rng.integers(0, n + 1))) for n in rng.integers(0, drafts + 1, int(rng.integers(1, 9))).tolist()]
+    emitted = [int(rng.integers(1, held + 2)) for _, held in pairs]  # cut after a stop token or at the limit
+    return {"acceptance": accepted(*pairs), "emitted": sum(emitted)}
 
 
 def test_totals_are_the_sums_of_the_steps(rng, clock):
@@ -35,48 +42,28 @@ def test_totals_are_the_sums_of_the_steps(rng, clock):
     steps = [random_step(rng, 7) for _ in range(200)]
     for step in steps:
         metrics.step(**step, seconds=0.25)
-    for name in ("drafted", "accepted", "emitted"):
-        assert getattr(metrics, name) == sum(step[name] for step in steps)
-    assert metrics.requests == sum(step["rows"] for step in steps)
-    assert metrics.committed == sum(step["rows"] + step["accepted"] for step in steps)
-    assert metrics.emitted <= metrics.committed
+    assert metrics.emitted == sum(step["emitted"] for step in steps)
+    for name in ("drafted", "accepted", "steps", "committed"):
+        assert getattr(metrics.acceptance, name) == sum(getattr(step["acceptance"], name) for step in steps)
+    assert metrics.emitted <= metrics.acceptance.committed
     assert metrics.decode_steps == 200
     assert metrics.decode_tokens_per_s == pytest.approx(metrics.emitted / 50.0)
 
 
-def test_accept_length_counts_the_token_after_the_drafts(clock):
-    metrics = Metrics(clock=clock)
-    assert metrics.accept_length is None
-    metrics.step(rows=3, emitted=3, seconds=0.1)
-    assert metrics.accept_length is None, "without drafts there is nothing to accept"
-    metrics = Metrics(clock=clock)
-    metrics.step(rows=2, drafted=14, accepted=0, emitted=2, seconds=0.1)
-    assert metrics.accept_length == 1.0, "all drafts rejected: each request still gets a token"
-    metrics.step(rows=2, drafted=14, accepted=14, emitted=16, seconds=0.1)
-    assert metrics.accept_length == (2 + 16) / 4
-
-
 def test_an_answer_cut_at_its_stop_token_accepted_more_than_it_emitted(clock):
     metrics = Metrics(clock=clock)
-    metrics.step(rows=1, drafted=7, accepted=5, emitted=2, seconds=0.1)
-    assert (metrics.accepted, metrics.emitted, metrics.committed) == (5, 2, 6)
+    metrics.step(acceptance=accepted((7, 5)), emitted=2, seconds=0.1)
+    assert (metrics.acceptance.accepted, metrics.emitted, metrics.acceptance.committed) == (5, 2, 6)
 
 
 @pytest.mark.parametrize(
-    "counts",
-    [
-        {"rows": 1, "drafted": 3, "accepted": 4, "emitted": 5},
-        {"rows": 2, "drafted": 3, "accepted": 1, "emitted": 4},
-        {"rows": 1, "emitted": 2},
-        {"rows": 1, "accepted": -1, "emitted": 0},
-        {"rows": 1, "emitted": -1},
-    ],
+    ("pairs", "emitted"), [([(3, 1), (0, 0)], 4), ([(0, 0)], 2), ([(0, 0)], -1), ([], 1)]
 )
-def test_counts_that_cannot_be_are_refused_and_not_counted(clock, counts):
+def test_counts_that_cannot_be_are_refused_and_not_counted(clock, pairs, emitted):
     metrics = Metrics(clock=clock)
     with pytest.raises(EngineError, match="cannot emit"):
-        metrics.step(**counts, seconds=0.1)
-    assert (metrics.decode_steps, metrics.emitted, metrics.drafted, metrics.requests) == (0, 0, 0, 0)
+        metrics.step(acceptance=accepted(*pairs), emitted=emitted, seconds=0.1)
+    assert (metrics.decode_steps, metrics.emitted, metrics.acceptance.steps) == (0, 0, 0)
 
 
 def test_the_encoder_is_part_of_the_prefill_and_not_counted_beside_it(clock):
@@ -93,7 +80,7 @@ def test_last_second_and_whole_run(clock):
     metrics = Metrics(clock=clock)
     for tokens in (10, 10, 10, 40):  # the last one fast, long after the others
         clock.now += 0.2 if tokens == 10 else 100.0
-        metrics.step(rows=tokens, emitted=tokens, seconds=0.2)
+        metrics.step(acceptance=accepted(*[(0, 0)] * tokens), emitted=tokens, seconds=0.2)
     tick = metrics.tick(1, 0)
     assert tick.decode_tokens_per_last_s == pytest.approx(200.0)
     assert tick.decode_tokens_per_s == pytest.approx(70 / 0.8), "the pause is no decoding"
@@ -106,7 +93,7 @@ def test_the_window_forgets(clock):
     metrics = Metrics(clock=clock)
     for _ in range(10_000):
         clock.now += 0.001
-        metrics.step(rows=1, emitted=1, seconds=0.001)
+        metrics.step(acceptance=accepted(*[(0, 0)] * 1), emitted=1, seconds=0.001)
     assert len(metrics._decode.last) <= WINDOW_S / 0.001 + 1
     assert metrics.emitted == 10_000
 
@@ -116,12 +103,12 @@ def test_bytes_moved(clock):
     metrics = Metrics(Traffic(step=1000, request=50, kv_row=2, limit=2e6), clock)
     assert metrics.tick(0, 0).bytes_per_s is None
     for _ in range(2):
-        metrics.step(rows=3, emitted=3, seconds=0.01, kv_rows=40)
+        metrics.step(acceptance=accepted(*[(0, 0)] * 3), emitted=3, seconds=0.01, kv_rows=40)
     tick = metrics.tick(3, 0)
     assert tick.bytes_per_s == pytest.approx(123_000)
     assert tick.bandwidth_percent == pytest.approx(6.15)
     unlimited = Metrics(Traffic(1000, 50, 2), clock)
-    unlimited.step(rows=1, emitted=1, seconds=0.1)
+    unlimited.step(acceptance=accepted(*[(0, 0)] * 1), emitted=1, seconds=0.1)
     assert unlimited.tick(0, 0).bytes_per_s > 0
     assert unlimited.tick(0, 0).bandwidth_percent is None
 

@@ -1,6 +1,7 @@
 """What an engine says of how its steps really ran."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,6 @@ import torch
 from ocria.runtime import compiled
 from ocria.runtime.engine import Engine
 from ocria.runtime.options import EngineOptions
-from ocria.runtime.step import StepInput
 
 
 class SomeGraphs:
@@ -18,10 +18,10 @@ class SomeGraphs:
         self.run_step, self.kv_len = run_step, kv_len
         self.calls = self.replays = 0
 
-    def run(self, slots, greedy):
+    def run(self, inputs):
         self.calls += 1
         self.replays += self.calls % 3 == 0
-        return self.run_step(StepInput(slots, self.kv_len, None, greedy))
+        return self.run_step(replace(inputs, kv_len=self.kv_len, first_slot=None))
 
 
 @pytest.mark.parametrize("overlap", [False, True])
