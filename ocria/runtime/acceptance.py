@@ -22,9 +22,9 @@ class Acceptance:
 
     def add(self, source: str | None, drafted: int, accepted: int) -> None:
         """Count one request-step. Raises EngineError for counts that cannot be."""
-        if not 0 <= accepted <= drafted or (source is None) != (drafted == 0):
+        if not 0 <= accepted <= drafted or (drafted and source is None):
             raise EngineError(f"{source or 'nobody'} cannot have drafted {drafted} tokens, of which {accepted} held")
-        self.counts[source, drafted, accepted] += 1
+        self.counts[source if drafted else None, drafted, accepted] += 1
 
     def __add__(self, other: "Acceptance") -> "Acceptance":
         return Acceptance(self.counts + other.counts)
@@ -32,6 +32,13 @@ class Acceptance:
     def __iadd__(self, other: "Acceptance") -> "Acceptance":
         self.counts.update(other.counts)
         return self
+
+    def since(self, earlier: "Acceptance") -> "Acceptance":
+        """What was counted after `earlier`, a copy of this one as it was."""
+        return Acceptance(self.counts - earlier.counts)
+
+    def copy(self) -> "Acceptance":
+        return Acceptance(self.counts.copy())
 
     def __bool__(self) -> bool:
         """Whether anything was drafted."""
