@@ -20,6 +20,11 @@ _MARGIN = 1.05
 """How much better another kind must be."""
 _EXPLORED = 0.03
 """The share of time that may be lost by trying kinds that turn out worse."""
+_LEAST_LOSS = 0.05
+"""Of a step: what a trial is presumed to lose at least, so that kinds as good as the current one are not tried for
+ever."""
+_AGAIN = 16
+"""Steps from one trial of a kind that was measured to the next."""
 _PATIENCE = 16
 """A trial whose step has not been observed after so many others never will be."""
 
@@ -75,7 +80,7 @@ class BlockLength:
         self._asked = (0, 0)  # batch and most rows that the choice was made for
         self._stands = 0  # steps for which it still stands
         self._trial: StepKind | None = None  # launched, not observed yet
-        self._trial_at = 0
+        self._tried: dict[StepKind, int] = {}  # when each kind last was
         self._spent = self._lost = 0.0  # seconds: of all steps, and by trials
 
     def choose(self, batch: int, most_rows: int | None = None) -> StepKind:
@@ -122,18 +127,26 @@ class BlockLength:
         best = min(known, key=pace.__getitem__)
         if self._current not in known or pace[best] * _MARGIN < pace[self._current]:
             self._current = best
-        if not anywhere or (self._trial is not None and self._now < self._trial_at + _PATIENCE):
+        if not anywhere or (self._trial is not None and self._now < self._tried[self._trial] + _PATIENCE):
             return None
         hope = {kind: cost[kind][1] / hoped[kind] for kind in self.kinds}
-        for kind in sorted(self.kinds, key=hope.__getitem__):
-            if hope[kind] * _MARGIN >= pace[self._current]:
-                break
-            if kind != self._current:
-                loss = cost[kind][0] - tokens[kind] * pace[self._current] + self._beginnings.expected(kind, batch)
-                if loss <= 0 or self._lost + loss <= _EXPLORED * self._spent:
-                    self._trial, self._trial_at = kind, self._now
-                    return kind
-        return None
+        due = [k for k in self.kinds if k not in here or self._now >= self._tried.get(k, -_AGAIN) + _AGAIN]
+        hopeful = [k for k in due if hope[k] * _MARGIN < pace[self._current] and k != self._current]
+        if not hopeful:
+            return None
+
+        def loss(kind: StepKind) -> float:
+            return cost[kind][0] - tokens[kind] * pace[self._current] + self._beginnings.expected(kind, batch)
+
+        def worth(kind: StepKind) -> float:
+            gain, least = pace[self._current] - hope[kind], _LEAST_LOSS * cost[self._current][0]
+            return gain / max(loss(kind), least) * (self._now - self._tried.get(kind, -1))
+
+        kind = max(hopeful, key=worth)
+        if loss(kind) > 0 and self._lost + loss(kind) > _EXPLORED * self._spent:
+            return None
+        self._trial, self._tried[kind] = kind, self._now
+        return kind
 
     def _tokens(self, most_rows: int) -> tuple[dict[StepKind, float], dict[StepKind, float]]:
         """What a request may get of a step of each kind: as expected, and at best."""

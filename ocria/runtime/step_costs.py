@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_WINDOW = 9
+_WINDOW = 25
 """The median of so many steps is a kind's cost: interruptions of a step or two do not move it, slow growth does."""
 _STALE = 1000
 """After so many steps without it a kind may cost half of what it did."""
@@ -143,7 +143,7 @@ class Beginnings:
         if (kind, batch) in self._begun:
             return 0.0
         extra = self._extra[self._is_new(kind)]
-        return sum(extra) / len(extra) if extra else 0.0
+        return sorted(extra)[(len(extra) - 1) // 2] if extra else 0.0
 
     def _is_new(self, kind: StepKind) -> bool:
         return all(kind != other for other, _ in self._begun)
