@@ -32,7 +32,6 @@ from ocria.train.drafter.evaluate import Score, evaluate, read_folder
 from ocria.train.drafter.sources import line_images, pieces
 from ocria.train.drafter.teacher import Teacher
 
-
 SCORED = [group for group in GROUPS if group != "turned"]  # pages are cut into lines as they lie
 
 
