@@ -167,7 +167,8 @@ def gate(plain: list, others: list, requests: list, teacher) -> Gate:
         if a.tokens == b.tokens and a.finish_reason == b.finish_reason:
             continue
         different += 1
-        first = len(os.path.commonprefix([a.tokens, b.tokens]))
+        pairs = enumerate(zip(a.tokens, b.tokens, strict=False))
+        first = next((i for i, (x, y) in pairs if x != y), min(len(a.tokens), len(b.tokens)))
         regrets = teacher.regrets(request, b)
         ties += first < len(regrets) and float(regrets[first]) < TIE
     return Gate(different, ties)

@@ -26,7 +26,7 @@ ever."""
 _AGAIN = 16
 """Steps from one trial of a kind that was measured to the next."""
 _PATIENCE = 16
-"""A trial whose step has not been observed after so many others never will be."""
+"""A step that has not been observed after so many others never will be."""
 
 
 def step_kinds(most_rows: int, *, text: bool, network: bool, ladder: Iterable[int] = LADDER) -> tuple[StepKind, ...]:
@@ -120,7 +120,11 @@ class BlockLength:
     def _decide(self, batch: int, most_rows: int) -> StepKind | None:
         """Make the best kind of those that are known the current one; returns another one that should be tried."""
         here, anywhere = self._costs.measured(batch), self._costs.measured_anywhere()
+        if not anywhere and 0 < self._now < _PATIENCE:
+            return None  # the first choice is on its way, and what it costs is about to be known
         known = [k for k in self.kinds if k in here] or [k for k in self.kinds if k in anywhere] or self.kinds
+        if anywhere and self.kinds[0] not in known:
+            known = [self.kinds[0], *known]  # plain decoding costs no more than any other, measured or not
         tokens, hoped = self._tokens(most_rows)
         cost = {kind: self._costs.estimate(kind, batch) for kind in self.kinds}
         pace = {kind: cost[kind][0] / tokens[kind] for kind in self.kinds}
@@ -128,22 +132,20 @@ class BlockLength:
         if self._current not in known or pace[best] * _MARGIN < pace[self._current]:
             self._current = best
         if not anywhere or (self._trial is not None and self._now < self._tried[self._trial] + _PATIENCE):
-            return None
+            return None  # there is nothing to compare with, or a trial is on its way
+        current = pace[self._current]
         hope = {kind: cost[kind][1] / hoped[kind] for kind in self.kinds}
         due = [k for k in self.kinds if k not in here or self._now >= self._tried.get(k, -_AGAIN) + _AGAIN]
-        hopeful = [k for k in due if hope[k] * _MARGIN < pace[self._current] and k != self._current]
+        hopeful = [k for k in due if hope[k] * _MARGIN < current and k != self._current]
         if not hopeful:
             return None
-
-        def loss(kind: StepKind) -> float:
-            return cost[kind][0] - tokens[kind] * pace[self._current] + self._beginnings.expected(kind, batch)
-
-        def worth(kind: StepKind) -> float:
-            gain, least = pace[self._current] - hope[kind], _LEAST_LOSS * cost[self._current][0]
-            return gain / max(loss(kind), least) * (self._now - self._tried.get(kind, -1))
-
-        kind = max(hopeful, key=worth)
-        if loss(kind) > 0 and self._lost + loss(kind) > _EXPLORED * self._spent:
+        begin = {kind: self._beginnings.expected(kind, batch) for kind in hopeful}
+        loss = {kind: cost[kind][0] - tokens[kind] * current + begin[kind] for kind in hopeful}
+        least = _LEAST_LOSS * cost[self._current][0]
+        waited = {kind: self._now - self._tried.get(kind, -1) for kind in hopeful}
+        # What it may gain for what it is going to lose; whoever waits long enough has a turn, however dear it is.
+        kind = max(hopeful, key=lambda k: waited[k] * (current - hope[k]) / max(loss[k], least))
+        if loss[kind] > 0 and self._lost + loss[kind] > _EXPLORED * self._spent:
             return None
         self._trial, self._tried[kind] = kind, self._now
         return kind

@@ -292,4 +292,5 @@ def _lengths_of(drafter: Chain | None, options: ResolvedOptions) -> BlockLength 
     if options.draft_rows is not None:
         return FixedLength(StepKind(options.rows, drafter.has_network))
     ladder = () if options.compile else LADDER
-    return BlockLength(step_kinds(options.rows, text=drafter.has_text, network=drafter.has_network, ladder=ladder))
+    kinds = step_kinds(options.rows, text=drafter.has_text, network=drafter.has_network, ladder=ladder)
+    return BlockLength(kinds, drafter.prior)

@@ -72,6 +72,11 @@ class Chain:
         return any(not source.taps for source in self.sources)
 
     @property
+    def prior(self) -> float:
+        """The share of drafts that is presumed to hold: that of the best source."""
+        return max(source.prior for source in self.sources)
+
+    @property
     def weight_bytes(self) -> int:
         """Of a network among the sources."""
         networks = (source.network for source in self.sources if source.taps)
@@ -145,10 +150,10 @@ def _picked(offers: list[Drafts], pick: torch.Tensor, count: torch.Tensor) -> Dr
         return Drafts(offer.tokens, count, offer.ids, offer.probability)
     index = torch.arange(len(pick), device=pick.device)
     tokens = torch.stack([offer.tokens for offer in offers])[pick, index]
-    widest = max((offer.ids.shape[2] for offer in offers if offer.ids is not None), default=0)
-    if not widest:
+    widths = [offer.ids.shape[2] for offer in offers if offer.ids is not None]
+    if not widths:
         return Drafts(tokens, count)
-    spread = [_spread(offer, widest) for offer in offers]
+    spread = [_spread(offer, max(widths)) for offer in offers]
     ids, probability = (torch.stack(parts)[pick, index] for parts in zip(*spread, strict=True))
     return Drafts(tokens, count, ids, probability)
 
