@@ -293,4 +293,4 @@ def _lengths_of(drafter: Chain | None, options: ResolvedOptions) -> BlockLength 
         return FixedLength(StepKind(options.rows, drafter.has_network))
     ladder = () if options.compile else LADDER
     kinds = step_kinds(options.rows, text=drafter.has_text, network=drafter.has_network, ladder=ladder)
-    return BlockLength(kinds, drafter.prior)
+    return BlockLength(kinds, prior=drafter.prior, network_prior=drafter.prior)
