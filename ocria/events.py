@@ -7,7 +7,7 @@ origin top left.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 Box = tuple[float, float, float, float]
@@ -20,7 +20,8 @@ class Event:
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data, with the kind of event in snake case under `type`."""
         kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
-        return {"type": kind, **asdict(self)}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {"type": kind, **{name: v.as_dict() if hasattr(v, "as_dict") else v for name, v in values}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ class TokensAccepted(Event):
     path: str | None = None
     page: int | None = None
     unit: int | None = None
+    acceptance: Any = None
+    """The drafts by source and by position, an `ocria.runtime.acceptance.Acceptance`; None where there were none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,8 @@ class PageDone(Event):
     seconds: float
     tokens_out: int
     markdown: str
+    accept_length: float | None = None
+    """As in `EngineTick`, of this page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,9 @@ class EngineTick(Event):
     """The same in percent of what the device's memory can do."""
     pages_per_s: float | None = None
     """Of the document that is being parsed, since it was opened."""
+    acceptance: Any = None
+    """What became of drafts since the engine was made, by source and by position: an
+    `ocria.runtime.acceptance.Acceptance`; None without drafts."""
 
 
 @dataclass(frozen=True, slots=True)

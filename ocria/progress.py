@@ -149,9 +149,10 @@ class Json(Reporter):
 
 
 def page_line(event: PageDone) -> str:
-    """`page 3: ok in 1.20 s, 512 tokens`"""
+    """`page 3: ok in 1.20 s, 512 tokens, accept 3.4`; tokens and accept length where there are any."""
     tokens = f", {event.tokens_out} tokens" if event.tokens_out else ""
-    return f"page {event.page}: {event.status} in {event.seconds:.2f} s{tokens}"
+    accept = "" if event.accept_length is None else f", accept {event.accept_length:.1f}"
+    return f"page {event.page}: {event.status} in {event.seconds:.2f} s{tokens}{accept}"
 
 
 def tick_line(event: EngineTick, brief: bool = False) -> str:

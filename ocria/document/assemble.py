@@ -137,8 +137,9 @@ class Run:
             return
         document.pages.append(item)
         yield PageDone(
-            self.source.path, item.index, item.status, item.route, item.seconds, item.tokens_out, item.markdown
-        )
+            self.source.path, item.index, item.status, item.route, item.seconds, item.tokens_out, item.markdown,
+            item.acceptance and item.acceptance["accept_length"],
+        )  # fmt: skip
 
 
 def failed_page(number: int, facts: PageFacts | None, route: Route, error: Exception) -> Page:

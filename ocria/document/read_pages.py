@@ -18,6 +18,7 @@ from ocria.document.reader import (
     Reading,
     ReadText,
     Told,
+    acceptance_of,
     drain,
     mean_confidence,
 )
@@ -90,6 +91,7 @@ def read_pages(
             continue
         if unit.job.page.error is not None:
             yield note_of(path, unit.job.page)
+        yield from _alarms(path, unit.job.page, mine)
         yield unit.job.page
 
 
@@ -160,6 +162,7 @@ def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:
     page.tokens_in = sum(result.tokens_in for result in results)
     page.tokens_out = sum(result.tokens_out for result in results)
     page.confidence = mean_confidence(results)
+    page.acceptance = acceptance_of(results)
     _judge(page, results, kind)
     if kind == "page":
         text = results[0].text.strip()
@@ -206,6 +209,19 @@ def _judge(page: Page, results: list[ReadText], kind: str) -> None:
     page.status = worst
     what = f"{len(bad)} of {len(results)} lines" if kind == "line" else "the page"
     page.error = f"{what} did not end well ({bad[0].error or bad[0].status})"
+
+
+def _alarms(path: str, page: Page, results: list[ReadText]) -> Iterator[Note]:
+    """What to look at although it ended well."""
+    for result in results:
+        if result.alarm_at is not None and result.status == OK:
+            yield Note(
+                "warning",
+                f"after {result.alarm_at} tokens of an answer the model repeated itself and became easy to predict, "
+                "which a damaged state looks like; compare the text with the page",
+                path,
+                page.index,
+            )
 
 
 def _failed(path: str, job: PageJob, error: Exception) -> Iterator[Event | Page]:

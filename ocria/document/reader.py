@@ -6,9 +6,9 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ocria.document.result import DEGENERATE, FAILED, OK, TIMEOUT, TRUNCATED, Mo
 from ocria.document.split import split_wide
 from ocria.errors import ModelNotFoundError
 from ocria.events import EngineTick, PrefillDone, RequestSubmitted, TokensAccepted
+from ocria.runtime.acceptance import Acceptance
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +48,10 @@ class ReadText:
     tokens_in: int
     tokens_out: int
     error: str | None = None
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    """What became of drafts."""
+    alarm_at: int | None = None
+    """After how many tokens drafts began to hold while the text repeated itself (see `ocria.runtime.alarm`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +125,8 @@ class Reader:
         """Device, dtype, the levers that are on and the memory plan, for people."""
 
     def ran(self) -> str:
-        """How the engine's steps really ran so far, for people."""
-        return self._engine.ran()
+        """How the engine's steps really ran so far, and what became of drafts, for people."""
+        return f"{self._engine.ran()}; {self._engine.metrics.acceptance}"
 
     def stream(self, images: Sequence[np.ndarray], guesses: Sequence[str | None] | None = None) -> Reading:
         """See `ReaderLike.stream`. An image that cannot be used gets a result with the status `failed`."""
@@ -181,6 +186,8 @@ class Reader:
             tokens_in=result.tokens_in,
             tokens_out=result.tokens_out,
             error=error,
+            acceptance=result.acceptance,
+            alarm_at=result.alarm_at,
         )
 
     def _prepare(self, image: np.ndarray, guess: str | None) -> list[tuple[np.ndarray, str | None]]:
@@ -278,7 +285,15 @@ def _joined(pieces: list[ReadText]) -> ReadText:
         tokens_in=sum(piece.tokens_in for piece in pieces),
         tokens_out=sum(piece.tokens_out for piece in pieces),
         error=worst.error,
+        acceptance=sum((piece.acceptance for piece in pieces), Acceptance()),
+        alarm_at=next((piece.alarm_at for piece in pieces if piece.alarm_at), None),
     )
+
+
+def acceptance_of(results: Sequence[ReadText]) -> dict[str, Any] | None:
+    """What became of all their drafts, as plain data; None without any."""
+    whole = sum((result.acceptance for result in results), Acceptance())
+    return whole.as_dict() if whole else None
 
 
 def mean_confidence(results: Sequence[ReadText]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ocria.events import Box
 
@@ -77,6 +78,8 @@ class Page:
     confidence: float | None = None
     error: str | None = None
     """What went wrong where `status` is not `ok` or `blank`."""
+    acceptance: dict[str, Any] | None = None
+    """What became of the drafts of its requests, as in the JSON form; None without drafts."""
 
     @property
     def markdown(self) -> str:

@@ -125,6 +125,7 @@ class Metrics:
             waiting=waiting,
             decode_tokens_per_last_s=tokens_per_s,
             accept_length=self.acceptance.accept_length,
+            acceptance=self.acceptance.copy() if self.acceptance else None,
             state_bytes=None if plan is None else plan.bytes,
             device_bytes=device_bytes,
             bytes_per_s=moved,

@@ -45,8 +45,7 @@ class Sequence:
     emitted: int = 0  # tokens since the last event about them
     acceptance: Acceptance = field(default_factory=Acceptance)
     alarm: AcceptanceAlarm = field(default_factory=AcceptanceAlarm)
-    told_drafted: int = 0  # of the drafts, what was in events
-    told_accepted: int = 0
+    told: Acceptance = field(default_factory=Acceptance)  # of it, what was in events
     sent_at: float = 0.0
     error: OcriaError | None = None
 
@@ -92,10 +91,9 @@ class Sequence:
         """An event for the progress since the last call, if there is any."""
         if not self.emitted:
             return ()
-        drafted, accepted = self.acceptance.drafted, self.acceptance.accepted
-        news = TokensAccepted(self.id, self.emitted, drafted - self.told_drafted, accepted - self.told_accepted)
-        self.emitted, self.told_drafted, self.told_accepted = 0, drafted, accepted
-        return (news,)
+        new, tokens = self.acceptance.since(self.told), self.emitted
+        self.emitted, self.told = 0, self.acceptance.copy()
+        return (TokensAccepted(self.id, tokens, new.drafted, new.accepted, acceptance=new or None),)
 
     def decode_text(self) -> None:
         """Turn the tokens that are new since the last call into text."""

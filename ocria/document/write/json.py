@@ -8,7 +8,7 @@ from typing import Any
 from ocria import __version__
 from ocria.document.result import Block, Document, LineText, Page
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 
 def to_json(document: Document) -> str:
@@ -44,6 +44,7 @@ def _page(page: Page) -> dict[str, Any]:
         "tokens_out": page.tokens_out,
         "seconds": round(page.seconds, 3),
         "confidence": page.confidence,
+        "acceptance": page.acceptance,
         "blocks": [_block(block) for block in page.blocks],
         "lines": [_line(line) for line in page.lines],
     }
