@@ -23,7 +23,7 @@ ALLOWED = {
     "spec": {"model", "ops"},
     "runtime": {"spec", "model", "ops", "quant"},
     "document": {"runtime", "model"},
-    "train": {"model", "spec", "ops", "runtime"},
+    "train": {"model", "spec", "ops", "runtime", "document"},
     "assets": set(),
     "progress": set(),
     "doctor": {"document", "model"},
