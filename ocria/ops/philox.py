@@ -14,6 +14,10 @@ _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _WEYL = 0x9E3779B9, 0xBB67AE85
 _ROUNDS = 10
 
+SAMPLE, DRAFT, ACCEPT, RESIDUAL = range(4)
+"""Streams: of the same seed and position each has numbers of its own. For the draws of `ocria.ops.sample`; for drafts,
+whether they are taken and what comes instead, where that is decided by probabilities (`ocria.ops.verify`)."""
+
 Words = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
@@ -27,17 +31,39 @@ def philox(key: tuple[torch.Tensor, torch.Tensor], counter: Words) -> Words:
     return c0, c1, c2, c3
 
 
-def gumbel_noise(seed: torch.Tensor, position: torch.Tensor, size: int) -> torch.Tensor:
+def gumbel_noise(seed: torch.Tensor, position: torch.Tensor, size: int, stream: int = SAMPLE) -> torch.Tensor:
     """Independent standard Gumbel noise fp32 `[R, size]` for int64 seeds and positions `[R]`.
 
-    Column i is word i % 4 of the counter (i // 4, position, 0) under the key `seed`, both 64 bits wide, low word first.
+    Column i is word i % 4 of the counter (i // 4, position, stream) under the key `seed`; seed and position are 64 bits
+    wide, low word first.
     """
     # Masked, since Inductor takes products of a bare arange for index arithmetic, which overflows in 32 bits.
     lane = torch.arange((size + 3) // 4, device=seed.device) & _MASK
     seed, position = seed[:, None], position[:, None]
-    counter = (lane, position & _MASK, position >> 32 & _MASK, torch.zeros_like(position))
+    counter = (lane, position & _MASK, position >> 32 & _MASK, torch.full_like(position, stream))
     words = torch.stack(philox((seed & _MASK, seed >> 32 & _MASK), counter), dim=-1)
     return gumbel(words.flatten(1)[:, :size])
+
+
+def uniform(seed: torch.Tensor, position: torch.Tensor, stream: int) -> torch.Tensor:
+    """Independent numbers fp64 between 0 and 1, both excluded, for int64 seeds and positions that broadcast: the middle
+    of the 2^-32 that word 0 of the counter (0, position, stream) names."""
+    seed, position = torch.broadcast_tensors(seed, position)
+    counter = (torch.zeros_like(position), position & _MASK, position >> 32 & _MASK, torch.full_like(position, stream))
+    word = philox((seed & _MASK, seed >> 32 & _MASK), counter)[0]
+    return (word.double() + 0.5) * 2.0**-32
+
+
+def window_keys(position: torch.Tensor) -> torch.Tensor:
+    """Positions for noise that is drawn once, in this window alone: int64 `[B, n]` for those, below 2^32, of the rows
+    0 .. n - 1 of a window.
+
+    A position comes again in the next window when a draft before it was refused. Noise that took part in that decision,
+    or whose draft did, is no longer random then: block verification looks at all drafts of a window. Two windows of a
+    request start at different positions, so the pair of a position and its row never comes again.
+    """
+    row = torch.arange(position.shape[1], device=position.device) & _MASK  # masked as in `gumbel_noise`
+    return position + (row << 32)
 
 
 def _product(a: torch.Tensor, odd: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -17,6 +17,7 @@ _LN_SCALE = tl.constexpr(fixed.LN_SCALE)
 _BITS = tl.constexpr(fixed.GUMBEL_BITS)
 _UNIT = tl.constexpr(2.0**-fixed.GUMBEL_BITS)
 _FAR = tl.constexpr(33 << fixed.GUMBEL_BITS)
+_WHOLE = tl.constexpr(32 << fixed.GUMBEL_BITS)
 _WEIGHT_SHIFT = tl.constexpr(fixed.WEIGHT_BITS - 31)
 _FARTHEST = tl.constexpr(fixed.FARTHEST)
 
@@ -44,13 +45,33 @@ def weight(distance):
 
 
 @triton.jit
-def noise(seed, position, first, SIZE: tl.constexpr):
+def log_share(word):
+    """ln(word / 2^32) fp32 of words uint32 from 1 on: `ocria.ops.fixed.log_share`."""
+    minus = tl.umulhi(tl.zeros_like(word) + _WHOLE - _log2(word), _LN2)
+    return -(minus.to(tl.float32) * _UNIT)
+
+
+@triton.jit
+def noise(seed, position, first, SIZE: tl.constexpr, STREAM: tl.constexpr = 0):
     """Gumbel noise fp32 `[SIZE]` of the columns from `first` on, both multiples of 4: `philox.gumbel_noise`."""
     lane = (first // 4 + tl.arange(0, SIZE // 4)).to(tl.uint32)
-    low = tl.zeros_like(lane) + (position & 0xFFFFFFFF).to(tl.uint32)
-    high = tl.zeros_like(lane) + ((position >> 32) & 0xFFFFFFFF).to(tl.uint32)
-    w0, w1, w2, w3 = tl.philox(seed, lane, low, high, tl.zeros_like(lane))
+    zero = tl.zeros_like(lane)
+    w0, w1, w2, w3 = tl.philox(seed, lane, zero + _low(position), zero + _low(position >> 32), zero + STREAM)
     return gumbel(tl.interleave(tl.interleave(w0, w2), tl.interleave(w1, w3)))
+
+
+@triton.jit
+def uniform(seed, position, STREAM: tl.constexpr):
+    """fp64 between 0 and 1 for a seed and a block of positions: `philox.uniform`."""
+    low = _low(position)
+    zero = tl.zeros_like(low)
+    word, _, _, _ = tl.philox(seed, zero, low, _low(position >> 32), zero + STREAM)
+    return (word.to(tl.float64) + 0.5) * 2.0**-32
+
+
+@triton.jit
+def _low(x):
+    return (x & 0xFFFFFFFF).to(tl.uint32)
 
 
 @triton.jit

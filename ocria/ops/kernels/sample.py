@@ -7,7 +7,7 @@ Filters are not applied, they are checked: the token with the largest noisy logi
 keep it. They keep it when few enough tokens and little enough mass lie above it, which takes one pass over the chunks
 that reach so high. If they do not keep it, they keep nothing that is not above it, and the best of what is above is
 next. Each round halves what is above or better, in expectation, and the first is mostly the last. Only top-p after
-top-k needs the k-th logit itself, for the mass it keeps; it is found by bisection over the bit patterns of fp32.
+top-k needs the k-th logit itself, for the mass it keeps; it is searched for (`lowest`).
 """
 
 import torch
@@ -17,12 +17,10 @@ import triton.language as tl
 from ocria.errors import EngineError
 from ocria.ops.kernels.aot import SHAPES_4B, AotVariant
 from ocria.ops.kernels.fixed import noise, weight
+from ocria.ops.kernels.logits import CHUNK, WARPS, best, lowest, summary, tempered, weight_from
 from ocria.ops.register import wrap
 
-CHUNK = 2048
-_WARPS = 8
 _INF = tl.constexpr(float("inf"))
-_BIG = tl.constexpr(2**31 - 1)
 
 
 @triton.jit
@@ -32,23 +30,17 @@ def chunk_kernel(
 ):  # fmt: skip
     """Grid (R, chunks). Of each chunk: its maximum, the sum of exp over it, and the best (noisy) logit with its id."""
     row, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    column = chunk * CHUNK + tl.arange(0, CHUNK)
-    inside = column < V
-    x = tl.load(logits + row * stride + column, inside, -_INF).to(tl.float32)
-    highest = tl.max(x)
-    total = tl.sum(tl.where(inside, tl.exp(x - highest), 0.0))
-    # Comparisons with NaN are false, so this counts whatever is not a finite number.
-    strange = tl.sum((inside & ~(tl.abs(x) < _INF)).to(tl.int32))
+    x, column, highest, total = summary(logits + row * stride, chunk, V, CHUNK)
     key = x
     if SAMPLED:
         t = tl.load(temperature + row)
         if t > 0:
             key = tl.div_rn(x, t) + noise(tl.load(seed + row), tl.load(position + row), chunk * CHUNK, CHUNK)
-    best, first = _best(key, column, inside)
+    most, first = best(key, column, column < V)
     at = row * CHUNKS + chunk
     tl.store(out_highest + at, highest)
-    tl.store(out_sum + at, tl.where(strange > 0, float("nan"), total))
-    tl.store(out_key + at, best)
+    tl.store(out_sum + at, total)
+    tl.store(out_key + at, most)
     tl.store(out_id + at, first)
 
 
@@ -63,7 +55,7 @@ def mass_kernel(
     if (t > 0) & (tl.load(top_p + row) < 1) & ((k <= 0) | (k >= V)):
         c = tl.arange(0, BLOCK_C)
         top = tl.div_rn(tl.max(tl.load(highest + row * CHUNKS + c, c < CHUNKS, -_INF)), t)
-        y, _ = _tempered(logits + row * stride, chunk, t, V, CHUNK)
+        y, _ = tempered(logits + row * stride, chunk, t, V, CHUNK)
         tl.store(out_mass + row * CHUNKS + chunk, tl.sum(weight(top - y)))
 
 
@@ -81,12 +73,12 @@ def row_kernel(
     peak = tl.max(peaks)
     total = tl.sum(tl.load(sums + of_row + c, real, 0.0) * tl.exp(peaks - peak))
     finite = total == total
-    _, token = _best(tl.load(keys + of_row + c, real, -_INF), tl.load(ids + of_row + c, real, 0), real)
+    _, token = best(tl.load(keys + of_row + c, real, -_INF), tl.load(ids + of_row + c, real, 0), real)
     token = tl.where(finite, token, 0)
     logits += row * stride
     if SAMPLED:
         t, k, p = tl.load(temperature + row), tl.load(top_k + row), tl.load(top_p + row)
-        k = tl.where(k > 0, tl.minimum(k, V), V)
+        k = tl.where(k > 0, tl.minimum(k, V), V).to(tl.int32)
         checked = finite & (t > 0) & ((k < V) | (p < 1))
         if checked:
             draw, place = tl.load(seed + row), tl.load(position + row)
@@ -95,16 +87,16 @@ def row_kernel(
             limit = tl.cast(_INF, tl.float64)
             if p < 1:
                 if k < V:
-                    floor = _kth(logits, highest, top, k, t, V, CHUNKS, CHUNK)
-                    kept = _from(logits, highest, floor, top, t, V, CHUNKS, CHUNK, True)
+                    floor = lowest(logits, highest, top, k.to(tl.float64), t, V, CHUNKS, False, CHUNK, BLOCK_C)
+                    kept = weight_from(logits, highest, floor, top, t, V, CHUNKS, CHUNK)
                 else:
                     kept = tl.sum(tl.load(mass + of_row + c, real, 0))
                 limit = p.to(tl.float64) * kept.to(tl.float64)
             while checked:
                 pivot = tl.div_rn(tl.load(logits + token).to(tl.float32), t)
-                count, over, best = _above(logits, highest, pivot, top, draw, place, t, V, CHUNKS, CHUNK)
+                count, over, below = _above(logits, highest, pivot, top, draw, place, t, V, CHUNKS, CHUNK)
                 checked = (count >= k) | ((count > 0) & (over.to(tl.float64) >= limit))
-                token = tl.where(checked, best, token)
+                token = tl.where(checked, below, token)
     tl.store(out_token + row, token.to(tl.int64))
     tl.store(out_probability + row, tl.exp(tl.load(logits + token).to(tl.float32) - peak) / total)
 
@@ -112,82 +104,18 @@ def row_kernel(
 @triton.jit
 def _above(logits, highest, pivot, top, seed, position, t, V, CHUNKS, CHUNK: tl.constexpr):
     """Of the tempered logits of a row above `pivot`: count, weight, and the id with the largest noisy one."""
-    count, mass = tl.cast(0, tl.int64), tl.cast(0, tl.int64)
+    count, mass = tl.cast(0, tl.int32), tl.zeros([CHUNK], tl.int64)
     key, token = tl.cast(-_INF, tl.float32), tl.cast(0, tl.int32)
     for chunk in range(CHUNKS):
         if tl.div_rn(tl.load(highest + chunk), t) > pivot:
-            y, column = _tempered(logits, chunk, t, V, CHUNK)
+            y, column = tempered(logits, chunk, t, V, CHUNK)
             over = y > pivot
-            count += tl.sum(over.to(tl.int64))
-            mass += tl.sum(tl.where(over, weight(top - y), 0))
-            best, first = _best(y + noise(seed, position, chunk * CHUNK, CHUNK), column, over)
-            token = tl.where(best > key, first, token)
-            key = tl.maximum(best, key)
-    return count, mass, token
-
-
-@triton.jit
-def _kth(logits, highest, top, k, t, V, CHUNKS, CHUNK: tl.constexpr):
-    """A number that exactly the k largest tempered logits of a row, and their equals, reach."""
-    above = _image(top) + 1
-    step = tl.cast(1.0, tl.float32)
-    low = top - step
-    count = _from(logits, highest, low, top, t, V, CHUNKS, CHUNK, False)
-    while (count < k) & (low > -_INF):
-        above = _image(low)
-        step *= 2
-        low = top - step
-        count = _from(logits, highest, low, top, t, V, CHUNKS, CHUNK, False)
-    reached = _image(low)
-    while (above - reached > 1) & (count != k):
-        middle = (reached + above) >> 1
-        count = _from(logits, highest, _number(middle), top, t, V, CHUNKS, CHUNK, False)
-        reached = tl.where(count >= k, middle, reached)
-        above = tl.where(count >= k, above, middle)
-    return _number(reached)
-
-
-@triton.jit
-def _from(logits, highest, floor, top, t, V, CHUNKS, CHUNK: tl.constexpr, WEIGHED: tl.constexpr):
-    """How many tempered logits of a row reach `floor`, or what they weigh."""
-    total = tl.cast(0, tl.int64)
-    for chunk in range(CHUNKS):
-        if tl.div_rn(tl.load(highest + chunk), t) >= floor:
-            y, column = _tempered(logits, chunk, t, V, CHUNK)
-            over = (y >= floor) & (column < V)
-            if WEIGHED:
-                total += tl.sum(tl.where(over, weight(top - y), 0))
-            else:
-                total += tl.sum(over.to(tl.int64))
-    return total
-
-
-@triton.jit
-def _tempered(logits, chunk, t, V, CHUNK: tl.constexpr):
-    """A chunk of a row's logits over the temperature, -inf behind the end, and the ids."""
-    column = chunk * CHUNK + tl.arange(0, CHUNK)
-    x = tl.load(logits + column, column < V, -_INF).to(tl.float32)
-    return tl.div_rn(x, t), column
-
-
-@triton.jit
-def _best(key, column, inside):
-    """The largest key among `inside`, and the lowest id that has it."""
-    best = tl.max(tl.where(inside, key, -_INF))
-    return best, tl.min(tl.where(inside & (key == best), column, _BIG))
-
-
-@triton.jit
-def _image(x):
-    """fp32 as int64 in the same order."""
-    bits = x.to(tl.int32, bitcast=True)
-    return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64)
-
-
-@triton.jit
-def _number(image):
-    bits = image.to(tl.int32)
-    return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+            count += tl.sum(over.to(tl.int32))
+            mass += tl.where(over, weight(top - y), 0)
+            most, first = best(y + noise(seed, position, chunk * CHUNK, CHUNK), column, over)
+            token = tl.where(most > key, first, token)
+            key = tl.maximum(most, key)
+    return count, tl.sum(mass), token
 
 
 def launch_greedy(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -221,17 +149,17 @@ def _launch(logits: torch.Tensor, settings: tuple[torch.Tensor, ...] | None) -> 
     size = (logits.stride(0), vocab, chunks)
     wrap(chunk_kernel)[(rows, chunks)](
         logits, temperature, seed, position, highest, sums, keys, ids, *size,
-        SAMPLED=sampled, CHUNK=CHUNK, num_warps=_WARPS,
+        SAMPLED=sampled, CHUNK=CHUNK, num_warps=WARPS,
     )  # fmt: skip
     mass = token
     if sampled:
         mass = logits.new_empty(rows * chunks, dtype=torch.int64)
         wrap(mass_kernel)[(rows, chunks)](
-            logits, temperature, top_k, top_p, highest, mass, *size, CHUNK=CHUNK, BLOCK_C=block, num_warps=_WARPS
+            logits, temperature, top_k, top_p, highest, mass, *size, CHUNK=CHUNK, BLOCK_C=block, num_warps=WARPS
         )
     wrap(row_kernel)[(rows,)](
         logits, temperature, top_k, top_p, seed, position, highest, sums, keys, ids, mass, token, probability, *size,
-        SAMPLED=sampled, CHUNK=CHUNK, BLOCK_C=block, num_warps=_WARPS,
+        SAMPLED=sampled, CHUNK=CHUNK, BLOCK_C=block, num_warps=WARPS,
     )  # fmt: skip
     return token, probability
 
@@ -251,5 +179,5 @@ def aot_variants() -> list[AotVariant]:
                 constants["SAMPLED"] = sampled
             signature = {name: kinds.get(name, "*fp32") for name in kernel.arg_names if name not in constants}
             name = f"{kernel.fn.__name__} {'sampled' if sampled else 'greedy'}"
-            variants.append(AotVariant(name, kernel, signature, constants, num_warps=_WARPS))
+            variants.append(AotVariant(name, kernel, signature, constants, num_warps=WARPS))
     return variants
