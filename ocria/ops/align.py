@@ -118,7 +118,10 @@ def _align_torch(
     rows: int,
 ) -> Copied:
     _check(rows)
-    text, end = reference.index_select(0, slots), reference_len.index_select(0, slots)[:, None]
+    end = reference_len.index_select(0, slots)[:, None]
+    if not torch.compiler.is_compiling():  # on the CPU, where looking costs nothing and the texts are mostly short
+        reference = reference[:, : max(1, int(end.max()))]
+    text = reference.index_select(0, slots)
     old = offset.index_select(0, slots)
     presumed = (length + old).clamp(min=-1)
     place = torch.arange(text.shape[1], device=slots.device)
