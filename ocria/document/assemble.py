@@ -157,6 +157,7 @@ def level_headings(document: Document) -> None:
     for block in headings:
         size = round(block.font_size)
         level = sizes.index(size) + 1 if size in sizes else 6
+        block.level = level
         block.markdown = f"{'#' * level} {block.markdown.lstrip('#').lstrip()}"
 
 

@@ -9,6 +9,7 @@ from threading import Event as Flag
 
 import numpy as np
 
+from ocria.document.dialects import parse_answer
 from ocria.document.geometry import turn_back, within
 from ocria.document.guess import line_guesses, page_guess, turned_words
 from ocria.document.place import LinePlace, lay_out_lines
@@ -85,7 +86,7 @@ def read_pages(
     for unit in units:
         mine, results = results[: len(unit.images)], results[len(unit.images) :]
         try:
-            _finish(unit, mine, reader.unit)
+            _finish(unit, mine, reader)
         except Exception as error:  # as above
             yield from _failed(path, unit.job, error)
             continue
@@ -157,17 +158,15 @@ def _relay(
             yield TextDelta(path, page, place, item.text)
 
 
-def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:
+def _finish(unit: _Unit, results: list[ReadText], reader: ReaderLike) -> None:
     page = unit.job.page
     page.tokens_in = sum(result.tokens_in for result in results)
     page.tokens_out = sum(result.tokens_out for result in results)
     page.confidence = mean_confidence(results)
     page.acceptance = acceptance_of(results)
-    _judge(page, results, kind)
-    if kind == "page":
-        text = results[0].text.strip()
-        box = unit.displayed(unit.places[0].box)
-        page.blocks = [Block("page", box, text, text, 0, page.confidence)] if text else []
+    _judge(page, results, reader.unit)
+    if reader.unit == "page":
+        page.blocks = _blocks_of_answer(unit, results[0].text, reader)
     else:
         page.blocks = _blocks_of_lines(unit, results)
         page.lines = [
@@ -175,6 +174,20 @@ def _finish(unit: _Unit, results: list[ReadText], kind: str) -> None:
             for place, result in zip(unit.places, results, strict=True)
         ]
     page.seconds = time.monotonic() - unit.job.begun
+
+
+def _blocks_of_answer(unit: _Unit, text: str, reader: ReaderLike) -> list[Block]:
+    """The blocks of a page model's answer. One that breaks off leaves its page truncated, also where the model thought
+    that it had ended."""
+    page = unit.job.page
+    extent = None if reader.box_scale is None else (reader.box_scale, reader.box_scale)
+    answer = parse_answer(text, reader.dialect, (unit.width, unit.height), extent)
+    if answer.fault is not None and page.status == OK:
+        page.status, page.error = TRUNCATED, answer.fault
+    for block in answer.blocks:
+        block.box = unit.displayed(block.box)
+        block.confidence = page.confidence
+    return answer.blocks
 
 
 def _blocks_of_lines(unit: _Unit, results: list[ReadText]) -> list[Block]:

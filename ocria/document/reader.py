@@ -78,6 +78,10 @@ class ReaderLike(Protocol):
 
     unit: str
     """`line` or `page`: what one image holds."""
+    dialect: str
+    """What a page reader answers in, see `ocria.document.dialects`."""
+    box_scale: float | None
+    """The boxes in its answers run from 0 to this on both axes; None where that is not known."""
     model: ModelInfo
 
     def stream(self, images: Sequence[np.ndarray], guesses: Sequence[str | None] | None = None) -> Reading:
@@ -117,6 +121,8 @@ class Reader:
         loaded = load_model(placed.model, dtype=placed.dtype, device=placed.device)
         profile = loaded.profile.override(**options.profile_overrides)
         self.unit = profile.require("unit")
+        self.dialect = profile.require("dialect") if self.unit == "page" else "text"
+        self.box_scale = profile.box_scale
         self.model = ModelInfo(profile.name, loaded.source.revision or _weights_version(loaded.source.folder))
         self._prompt = loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
         self._engine = Engine(loaded.with_profile(profile), placed.options)

@@ -21,23 +21,44 @@ BLOCK_TYPES = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table."""
+
+    row: int
+    """From 0, as are columns; of a cell that spans several the first one."""
+    column: int
+    row_span: int
+    column_span: int
+    text: str
+    """Plain text."""
+    header: bool
+    """Whether it names a row or a column."""
+
+
 @dataclass(slots=True)
 class Block:
     """One block of a page, such as a paragraph or a table."""
 
     type: str
-    """One of `BLOCK_TYPES`; `page` is the whole output of a page model."""
+    """One of `BLOCK_TYPES`; `page` is the whole output of a page model that writes plain text."""
     box: Box
-    """`(x0, y0, x1, y1)` in points of the displayed page, origin top left."""
+    """`(x0, y0, x1, y1)` in points of the displayed page, origin top left; the whole page where a page model told
+    none."""
     text: str
     """Plain text; rows of a table are lines, its cells are parted by tabs."""
     markdown: str
     order: int
     """Place in the reading order of the page, from 0."""
     confidence: float | None = None
-    """Mean confidence in [0, 1] of the lines read by the model; None for a text layer."""
+    """Mean confidence in [0, 1] of the lines read by the model, of the whole page for a page model; None for a text
+    layer."""
     font_size: float | None = None
     """Points; of headings, to find their level across the document."""
+    level: int | None = None
+    """Of headings, from 1."""
+    cells: list[Cell] | None = None
+    """Of tables that a page model read, row by row; what a cell spans holds no other."""
 
 
 @dataclass(frozen=True, slots=True)

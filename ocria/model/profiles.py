@@ -69,6 +69,9 @@ class Profile:
     """Texts that end an answer, beside the tokens of the checkpoint."""
     temperature: float | None = None
     top_p: float | None = None
+    box_scale: int | None = None
+    """The boxes in its answers run from 0 to this on both axes; None where it is not published: then a block takes the
+    whole page."""
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Switches of the chat template, such as `enable_thinking`."""
 
@@ -81,7 +84,7 @@ class Profile:
             value = getattr(self, name)
             if value is not UNKNOWN and value is not None and not isinstance(value, str):
                 raise ConfigError(f"{name} must be text, got {value!r}")
-        for name in ("max_output_tokens", "min_pixels", "max_pixels"):
+        for name in ("max_output_tokens", "min_pixels", "max_pixels", "box_scale"):
             value = getattr(self, name)
             if value is UNKNOWN or (value is None and name != "max_output_tokens"):
                 continue
@@ -179,6 +182,7 @@ _BUILT_IN: dict[str, Profile] = {
         max_output_tokens=UNKNOWN,
         temperature=0.2,
         top_p=0.9,
+        box_scale=1000,
     ),
     "ovisocr2": Profile(
         name="OvisOCR2",
@@ -197,12 +201,14 @@ _BUILT_IN: dict[str, Profile] = {
         max_output_tokens=UNKNOWN,
         min_pixels=2048,
         max_pixels=16777216,
+        box_scale=1000,  # infinity_parser2/utils/utils.py
     ),
     "chandra-ocr-2": Profile(
         name="chandra-ocr-2",
         unit="page",
         prompt=UNKNOWN,  # chandra/prompts.py of its publisher
-        dialect="html",  # div blocks with data-bbox (0-1000) and data-label
+        dialect="html",  # div blocks with data-bbox and data-label
+        box_scale=1000,
         max_output_tokens=UNKNOWN,
     ),
 }

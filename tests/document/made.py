@@ -56,6 +56,8 @@ class FakeReader:
 
     texts: list
     unit: str = "line"
+    dialect: str = "markdown"
+    box_scale: float | None = None
     model: ModelInfo = field(default_factory=lambda: ModelInfo("fake", "0"))
     seen: list = field(default_factory=list)
     guesses: list = field(default_factory=list)

@@ -79,7 +79,7 @@ def test_mode_text_names_the_pages_it_cannot_read(born_digital, scan):
 
 
 def test_a_page_model_gets_whole_pages(scan):
-    reader = FakeReader(["# Title\n\nText with a <table></table>"], unit="page")
+    reader = FakeReader(["# Title\n\nText with a <table></table>"], unit="page", dialect="text")
     document = ocria.parse(scan, reader=reader)
     assert document.markdown == "# Title\n\nText with a <table></table>\n"
     assert [block.type for block in document.blocks] == ["page"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from ocria import __version__
@@ -58,6 +59,8 @@ def _block(block: Block) -> dict[str, Any]:
         "markdown": block.markdown,
         "confidence": block.confidence,
         "order": block.order,
+        "level": block.level,
+        "cells": None if block.cells is None else [asdict(cell) for cell in block.cells],
     }
 
 
