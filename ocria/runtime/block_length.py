@@ -20,6 +20,9 @@ _MARGIN = 1.05
 """How much better another kind must be."""
 _EXPLORED = 0.03
 """The share of time that may be lost by trying kinds that turn out worse."""
+_UNFORESEEN = 4.0
+"""How many times what was foreseen a trial is charged with at most: an interruption is not its fault, and would forbid
+others for long."""
 _LEAST_LOSS = 0.05
 """Of a step: what a trial is presumed to lose at least, so that kinds as good as the current one are not tried for
 ever."""
@@ -80,6 +83,7 @@ class BlockLength:
         self._asked = (0, 0)  # batch and most rows that the choice was made for
         self._stands = 0  # steps for which it still stands
         self._trial: StepKind | None = None  # launched, not observed yet
+        self._foreseen = 0.0  # seconds it would take
         self._tried: dict[StepKind, int] = {}  # when each kind last was
         self._spent = self._lost = 0.0  # seconds: of all steps, and by trials
 
@@ -114,7 +118,7 @@ class BlockLength:
             self._trial = None
             if seconds is not None and accepted:
                 tokens = 1 + sum(accepted) / len(accepted)
-                took = seconds if began else min(seconds, self._costs.of(kind, batch))
+                took = min(seconds, _UNFORESEEN * self._foreseen)
                 self._lost += took - tokens * self._seconds_per_token(self._current, batch)
 
     def _decide(self, batch: int, most_rows: int) -> StepKind | None:
@@ -148,6 +152,7 @@ class BlockLength:
         if loss[kind] > 0 and self._lost + loss[kind] > _EXPLORED * self._spent:
             return None
         self._trial, self._tried[kind] = kind, self._now
+        self._foreseen = cost[kind][0] + begin[kind]
         return kind
 
     def _tokens(self, most_rows: int) -> tuple[dict[StepKind, float], dict[StepKind, float]]:
