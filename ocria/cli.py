@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -33,6 +33,7 @@ from ocria.progress import KINDS, Reporter, make_reporter
 
 if TYPE_CHECKING:
     from ocria.document.result import Document
+    from ocria.events import Event
 
 _FORMATS = ("md", "text", "json")
 _EXIT_OF_STATUS = {
@@ -41,6 +42,11 @@ _EXIT_OF_STATUS = {
     "failed": EXIT_FAILED,
     "interrupted": EXIT_INTERRUPTED,
 }
+_DESCRIPTION = """\
+Parse a document; its Markdown goes to standard output. It is a PDF, an image (PNG, JPEG, TIFF with all
+its pages, WebP, GIF, BMP, JPEG 2000, AVIF, PNM, HEIC with ocria[heic]), a book (EPUB, MOBI, FB2, XPS, CBZ),
+an office file (DOCX, PPTX, XLSX), HTML, SVG, Markdown or plain text.
+"""
 _EPILOG = """\
 exit codes:
   0 all good   1 the document failed   2 usage   3 some pages failed   4 input unreadable or corrupt
@@ -87,7 +93,7 @@ def _add_parse(commands: Any) -> None:
     parser = commands.add_parser(
         "parse",
         help="parse a document",
-        description="Parse a PDF, PNG, JPEG, TIFF or WebP file; its Markdown goes to standard output.",
+        description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -95,7 +101,11 @@ def _add_parse(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE", help="the document, or - for standard input")
     parser.add_argument("-p", "--pages", metavar="RANGES", help="pages such as 1-3,8 or 5- (1-based; default: all)")
     parser.add_argument("--password", help="password of an encrypted PDF; seen by other users of the machine")
-    parser.add_argument("--password-file", metavar="FILE", help="file whose first line is the password")
+    parser.add_argument(
+        "--password-file",
+        metavar="FILE",
+        help="file whose first line is the password (default: OCRIA_PASSWORD, else asked for on a terminal)",
+    )
 
     output = parser.add_argument_group("output")
     output.add_argument("-o", "--output", metavar="FILE", default="-", help="file to write; - is standard output")
@@ -210,6 +220,7 @@ def _parse(options: argparse.Namespace, reporter: Reporter) -> int:
     from ocria.document.options import OPTION_NAMES
     from ocria.document.ranges import parse_ranges
     from ocria.events import DocumentDone
+    from ocria.password import events_once_unlocked, given_password
 
     if not sys.warnoptions and (options.quiet or not options.verbose):
         warnings.simplefilter("ignore")  # those of libraries: what concerns the user comes as a Note
@@ -219,13 +230,17 @@ def _parse(options: argparse.Namespace, reporter: Reporter) -> int:
         parse_ranges(options.pages)
     kind = options.format or _format_of(options.output)
     _check_output(options)
-    chosen = {name: getattr(options, name) for name in OPTION_NAMES}
-    chosen["password"] = _password(options)
+    chosen = {name: getattr(options, name) for name in OPTION_NAMES if name != "password"}
+    password = given_password(options.password, options.password_file)
     source = _standard_input() if options.file == "-" else options.file
     document = None
     cancel = _cancel_on_interrupt(reporter.stopping())
+
+    def begin(password: str | None) -> Iterator[Event]:
+        return stream(source, cancel=cancel, password=password, **chosen)
+
     with reporter:
-        for event in stream(source, cancel=cancel, **chosen):
+        for event in events_once_unlocked(begin, password):
             reporter.show(event)
             if isinstance(event, DocumentDone):
                 document = event.document
@@ -294,18 +309,6 @@ def _to_standard_output(content: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise
         raise OutputError(f"standard output cannot be written: {error.strerror}") from error
-
-
-def _password(options: argparse.Namespace) -> str | None:
-    if options.password_file is None:
-        return options.password
-    if options.password is not None:
-        raise UsageError("give either --password or --password-file")
-    try:
-        lines = Path(options.password_file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the password file cannot be read ({error})", path=options.password_file) from error
-    return lines[0] if lines else ""
 
 
 def _cancel_on_interrupt(said: bytes | None) -> threading.Event:

@@ -55,6 +55,10 @@ class EncryptedError(OcriaError):
     exit_code = 5
 
 
+class EncryptionUnsupportedError(EncryptedError):
+    """An input that is encrypted in a way that no password given to ocria opens."""
+
+
 class OutputError(OcriaError):
     """An output that cannot be written or exists already."""
 

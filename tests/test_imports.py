@@ -26,8 +26,9 @@ ALLOWED = {
     "train": {"model", "spec", "ops", "runtime", "document"},
     "assets": set(),
     "progress": set(),
+    "password": {"progress"},
     "doctor": {"document", "model"},
-    "cli": {"document", "progress", "doctor"},
+    "cli": {"document", "progress", "doctor", "password"},
     "__main__": {"cli"},
     "__init__": {"document"},
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from ocria.errors import UsageError
 
@@ -31,7 +31,8 @@ class ParseOptions:
     mode: str = "auto"
     """`auto` takes a trustworthy text layer and reads the pixels elsewhere, `model` always reads the
     pixels, `text` only takes the text layer."""
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
+    """User's or owner's password of an encrypted PDF."""
     dpi: int | None = None
     """Resolution at which PDF pages are rendered for the model; None takes that of the scan, or 300."""
     model: str | None = None
@@ -127,7 +128,7 @@ def parse_size(text: int | str) -> int:
     return amount
 
 
-OPTION_NAMES = tuple(field.name for field in fields(ParseOptions))
+OPTION_NAMES = tuple(option.name for option in fields(ParseOptions))
 
 
 def _is_number(value: object) -> bool:

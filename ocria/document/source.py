@@ -10,6 +10,7 @@ from typing import BinaryIO, Protocol
 import numpy as np
 
 from ocria.document.guess import Word
+from ocria.document.kind import COMIC, IMAGE, PDF, kind_of
 from ocria.document.look import PageFacts
 from ocria.errors import InputError, UsageError
 
@@ -46,7 +47,7 @@ class Source(Protocol):
 
 
 def open_source(data: str | os.PathLike[str] | bytes | BinaryIO, password: str | None = None) -> Source:
-    """Open a PDF or an image file.
+    """Open a PDF, an image file, or what MuPDF makes a PDF of: books, office files and plain text.
 
     Args:
         data: a path, the bytes of a file, or a binary stream.
@@ -60,19 +61,22 @@ def open_source(data: str | os.PathLike[str] | bytes | BinaryIO, password: str |
     if not content:
         raise InputError("the file is empty", path=path)
     sha256 = hashlib.sha256(content).hexdigest()
-    if _looks_like_pdf(content):
-        from ocria.document.pdf import PdfSource
+    kind = kind_of(path, content)
+    if kind == COMIC:
+        from ocria.document.comic import ComicSource
 
-        return PdfSource(path, content, sha256, password)
-    from ocria.document.image import ImageSource
+        return ComicSource(path, content, sha256)
+    if kind == IMAGE:
+        from ocria.document.image import ImageSource
 
-    return ImageSource(path, content, sha256)
+        return ImageSource(path, content, sha256)
+    if kind != PDF:
+        from ocria.document.convert import as_pdf
 
+        content = as_pdf(path, content, kind)
+    from ocria.document.pdf import PdfSource
 
-def _looks_like_pdf(content: bytes) -> bool:
-    """Readers have always allowed rubbish before the header, and files with a damaged header exist: those are
-    known by their end."""
-    return b"%PDF" in content[:1024] or b"%%EOF" in content[-1024:]
+    return PdfSource(path, content, sha256, password)
 
 
 def _read(data: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:

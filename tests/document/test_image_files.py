@@ -98,13 +98,6 @@ def test_what_is_no_document_is_refused(content):
         open_source(content)
 
 
-def test_a_cut_off_image_is_an_error_of_its_page(printed):
-    content = saved(printed, "PNG")
-    source = open_source(content[: len(content) // 2])
-    with pytest.raises(InputError, match="corrupt"):
-        source.page(1).render(None)
-
-
 def test_a_tiff_cut_off_between_its_pages_keeps_the_whole_ones_and_names_the_loss():
     frames = [Image.fromarray(np.full((60 + i, 50), 250 - i, np.uint8)) for i in range(4)]
     content = saved(frames[0], "TIFF", save_all=True, append_images=frames[1:])

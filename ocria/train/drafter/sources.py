@@ -72,7 +72,7 @@ def _pages(file: Path, dpi: int) -> list[Callable[[], np.ndarray]]:
 
 
 def _image(file: Path) -> np.ndarray:
-    from ocria.document.image import on_white
+    from ocria.document.decode import on_white
 
     with Image.open(file) as image:
         return np.asarray(on_white(image).convert("RGB"))
