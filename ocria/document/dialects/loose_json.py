@@ -15,6 +15,7 @@ _WORD = re.compile(r"[^\s,:\[\]{}\"]+")
 _STRING = re.compile(r'[^"\\]+|\\.|\\\Z|"', re.DOTALL)
 # What follows the quote that ends a value, and not one inside it.
 _AFTER_VALUE = re.compile(r"\s*(?:[\]}]|\Z|,\s*(?:[\"{\[\]}\d-]|true|false|null|\Z))")
+_KEY = re.compile(r'"[\w -]{1,40}"\s*:')
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _CUT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -97,14 +98,10 @@ class _Reader:
             if here == "]":
                 self.at += 1
                 return values
-            if here == "}" or (here == ":" and values):
+            if here == "}" or _KEY.match(self.text, self.at):
                 # The end of the array is missing; the object around goes on.
-                self.at += here == ":"
                 return values
             value = self.value(depth + 1)
-            if isinstance(value, str) and self._follows(":"):
-                self.at = start
-                return values
             if value is not None:
                 values.append(value)
             self.at = max(self.at, start + 1)

@@ -51,6 +51,8 @@ _TAIL_TAG = re.compile(
     r"(?:\s+(?:[\w:-]+\s*(?:=\s*(?:\"[^\"]*|'[^']*|[^\s\"'<>]*))?)?)?\s*/?)",
     re.ASCII,
 )
+# The description of a picture is text too.
+_CUT_ALT = re.compile(r"<img\b[^<]*\balt\s*=\s*([\"'])[^\"'<>]+\Z", re.ASCII | re.IGNORECASE)
 _FORMULA_END = re.compile(r"</math\s*>", re.IGNORECASE)
 
 
@@ -86,7 +88,11 @@ def parse_tree(text: str) -> tuple[Node, str | None]:
     """The tree under a root without a tag, and the element or tag that the text ends in the middle of."""
     start = cut_tag(text)
     builder = _Builder()
-    builder.read(text if start is None else text[:start])
+    if start is None:
+        builder.read(text)
+    else:
+        alt = _CUT_ALT.match(text, start)
+        builder.read(text[:start] + (f"{alt[0]}{alt[1]}>" if alt else ""))
     return builder.root, builder.unclosed() or (None if start is None else "a tag")
 
 
