@@ -244,7 +244,8 @@ def names_of(model: Path) -> list[str]:
     from ocria.spec.vision import has_reading
 
     own = [str(folder) for folder in sorted(model.glob("drafter*")) if (folder / "config.json").is_file()]
-    return [PLAIN, "lookup", *["vision"] * has_reading(model), *own, "auto"]
+    chained = ["lookup,vision,own"] if has_reading(model) and (model / "drafter").is_dir() else []
+    return [PLAIN, "lookup", *["vision"] * has_reading(model), *own, "auto", *chained]
 
 
 def compare(arguments: argparse.Namespace) -> int:

@@ -61,8 +61,8 @@ class ParseOptions:
     0; None chooses."""
     draft: str = "auto"
     """What proposes tokens for the model to verify: `auto` for all that the model has, `none`, or `lookup` (the text
-    layer of a PDF, and what was written before), `vision` (a first reading of a line), the folder of a DFlash or
-    DFlash2 drafter, or several of these joined by commas. It decides how fast a page is read, not what is read."""
+    layer of a PDF, and what was written before), `vision` (a first reading of a line), `own` (the model's own drafter),
+    the folder of another DFlash or DFlash2 drafter, or several of these joined by commas. It decides how fast a page is read, not what is read."""
     draft_rows: int | None = None
     """Rows of every step with drafts, the last token and the drafts behind it; None chooses for each step."""
     verify: str = "exact"

@@ -4,13 +4,14 @@
 
     lookup   the request's own guess (the text layer of a PDF), then what was written before
     vision   what the vision encoder alone reads in a line; for checkpoints that bring the head for it
-    FOLDER   a DFlash or DFlash2 drafter
+    own      the DFlash or DFlash2 drafter that the checkpoint has in its folder `drafter`
+    FOLDER   another one
 
-`auto`: whatever of these the model can use, a drafter in its folder `drafter` included.
+`auto`: lookup, and vision, or else the model's own drafter. Beside vision a network brings little: it mostly says the
+same, and its rows cost as much as the target's (`bench/spec.py`).
 """
 
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from ocria.spec.vision import VisionReading, has_reading
 
 FOLDER = "drafter"
 """Where a checkpoint keeps its own drafter."""
-LOOKUP, VISION = "lookup", "vision"
+LOOKUP, VISION, OWN = "lookup", "vision", "own"
 TEXT_ROWS = 32
 """Rows of a step with drafts that cost nothing to make. On a GPU they cost little to verify too; on a CPU the rows of
 a step grow costly at about here."""
@@ -88,7 +89,7 @@ def choose_drafts(draft: str, folder: Path | None, unit: str, rows: int | None =
         elif network is not None:
             raise UsageError(f"one network can draft, and --draft names {network} and {name}")
         else:
-            network = Path(name)
+            network = Path(name) if name != OWN else _own(folder)
             if not (network / "config.json").is_file():
                 raise UsageError(f"{name!r} is neither a kind of drafts nor a drafter's folder", cure=_CURE)
             config = DrafterConfig.from_file(network / "config.json")
@@ -114,13 +115,18 @@ def open_drafts(choice: DraftChoice, target: Qwen35) -> Chain | None:
     return Chain(sources, choice.rows)
 
 
-_CURE = "Use auto, none, lookup, vision, the folder of a drafter, or several of them joined by commas."
+_CURE = "Use auto, none, lookup, vision, own, the folder of a drafter, or several of them joined by commas."
 
 
 def _all_of(folder: Path | None) -> list[str]:
-    found = [LOOKUP]
-    if folder is not None:
-        found += [VISION] * has_reading(folder)
-        own = folder / FOLDER
-        found += [os.fspath(own)] * own.is_dir()
-    return found
+    if folder is None:
+        return [LOOKUP]
+    if has_reading(folder):
+        return [LOOKUP, VISION]
+    return [LOOKUP, *[OWN] * (folder / FOLDER).is_dir()]
+
+
+def _own(folder: Path | None) -> Path:
+    if folder is None or not (folder / FOLDER).is_dir():
+        raise UsageError("the model has no drafter of its own", cure=_CURE)
+    return folder / FOLDER

@@ -39,6 +39,10 @@ from ocria.runtime.traffic import traffic_of
 from ocria.runtime.worker import Launched, Worker
 from ocria.spec.chain import NONE, Chain
 
+_FLAT_ROWS_CPU = 40.0
+"""On a CPU a step costs, beside its rows, about as much as so many (measured with the embedded model at batch 1 to 32):
+a presumption until its own steps are measured."""
+
 
 class Loaded(Protocol):
     """What the engine needs of a loaded checkpoint."""
@@ -79,7 +83,7 @@ class Rounds:
             ),
             draft_bytes=drafter.bytes_per_slot if drafter else lambda max_len: 0,
         )  # fmt: skip
-        self._lengths = _lengths_of(drafter, self.options)
+        self._lengths = _lengths_of(drafter, self.options, device)
         self.worker = Worker(self.network, self.image, self.options, drafter)
         self._intake = Intake(loaded.tokenizer, self.config, self.image, self.budget, loaded.profile.stop)
         self._scheduler = Scheduler(self.options.prefill_rows, self.options.group)
@@ -285,7 +289,7 @@ def _drafter_of(loaded: Loaded, options: EngineOptions) -> Chain | None:
     return open_drafts(choose_drafts(options.draft, folder, unit, options.draft_rows), loaded.network)
 
 
-def _lengths_of(drafter: Chain | None, options: ResolvedOptions) -> BlockLength | FixedLength:
+def _lengths_of(drafter: Chain | None, options: ResolvedOptions, device: torch.device) -> BlockLength | FixedLength:
     """Compiling a kind of step takes long, so that there are but two of them then."""
     if drafter is None:
         return FixedLength(StepKind(1))
@@ -293,4 +297,5 @@ def _lengths_of(drafter: Chain | None, options: ResolvedOptions) -> BlockLength 
         return FixedLength(StepKind(options.rows, drafter.has_network))
     ladder = () if options.compile else LADDER
     kinds = step_kinds(options.rows, text=drafter.has_text, network=drafter.has_network, ladder=ladder)
-    return BlockLength(kinds, prior=drafter.prior, network_prior=drafter.prior)
+    flat = {"flat_rows": _FLAT_ROWS_CPU} if device.type == "cpu" else {}
+    return BlockLength(kinds, prior=drafter.prior, network_prior=drafter.prior, **flat)

@@ -40,6 +40,9 @@ class DrafterConfig:
     num_target_layers: int
     block_size: int
     """Rows of a block: the anchor, and a draft for each row after it."""
+    any_block_size: bool
+    """Whether shorter blocks were trained too. Others draft badly in them: what a row says depends on how many there
+    are."""
     mask_token_id: int
     target_layer_ids: tuple[int, ...]
     """Layers of the target whose outputs are the features; 0 is the first layer, not the embeddings."""
@@ -97,6 +100,7 @@ class _Draft:
     mask_token_id: int
     block_size: int
     target_layer_ids: list[int] | None = None
+    any_block_size: bool = False  # ocria's own
     causal: bool | None = None
     use_swa: bool | None = None
     swa_window_size: int | None = None
@@ -169,6 +173,7 @@ def _config(data: dict[str, Any]) -> DrafterConfig:
         vocab_size=top.vocab_size,
         num_target_layers=top.num_target_layers,
         block_size=draft.block_size,
+        any_block_size=draft.any_block_size,
         mask_token_id=draft.mask_token_id,
         target_layer_ids=_taps(top, draft),
         layers=layer_rules(

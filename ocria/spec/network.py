@@ -36,9 +36,10 @@ class NetworkDrafts:
         self.state.reset(admission.slot for admission in admissions)
 
     def propose(self, seen: Seen) -> Drafts:
-        """As many drafts as the step has room for, at most those of a block. The block is always a whole one: a drafter
-        knows no other, and what its rows say depends on how many there are."""
+        """As many drafts as the step has room for, at most those of a block."""
         rows = self.config.block_size
+        if self.config.any_block_size:
+            rows = min(rows, seen.rows)
         hidden = self.network.draft(
             self.target, seen.anchor, seen.position, self.state, seen.slots, seen.length, seen.live, rows,
             seen.kv_len - 1 + rows, seen.first_slot,

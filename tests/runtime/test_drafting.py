@@ -52,6 +52,9 @@ def test_auto_is_what_the_model_has(folder, tmp_path):
     assert (choice.texts, choice.network) == (("lookup",), own)
     assert choice.rows == TEXT_ROWS
     assert str(choice) == "lookup+drafter"
+    shutil.copy(NANO / CONFIG, folder)
+    assert str(choose_drafts("auto", folder, "line")) == "lookup+vision", "beside vision a network brings little"
+    assert choose_drafts("lookup,vision,own", folder, "line").network == own
 
 
 def test_a_network_alone_makes_steps_of_a_block(folder, tmp_path):
@@ -82,6 +85,11 @@ def test_a_model_without_a_head_for_it_cannot_draft_by_vision(folder):
     (folder / CONFIG).unlink()
     with pytest.raises(UsageError, match="no head"):
         choose_drafts("vision", folder, "line")
+
+
+def test_a_model_without_a_drafter_has_no_own_one(folder):
+    with pytest.raises(UsageError, match="no drafter of its own"):
+        choose_drafts("own", folder, "line")
 
 
 def test_a_drafter_of_another_model_is_refused(nano, folder, tmp_path):

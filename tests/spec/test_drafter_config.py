@@ -214,3 +214,13 @@ def test_it_must_fit_its_target():
         data = published_4b() | {key: value} | ({"dflash_config": small()["dflash_config"]})
         with pytest.raises(ConfigError, match=f"the drafter's {key} is {value}"):
             DrafterConfig.from_dict(data).check_target(target)
+
+
+def test_only_a_drafter_that_says_so_may_be_asked_for_short_blocks():
+    assert not DrafterConfig.from_dict(published_4b()).any_block_size
+    own = published_4b()
+    own["dflash_config"]["any_block_size"] = True
+    assert DrafterConfig.from_dict(own).any_block_size
+    own["dflash_config"]["any_block_size"] = "yes"
+    with pytest.raises(ConfigError, match="any_block_size"):
+        DrafterConfig.from_dict(own)

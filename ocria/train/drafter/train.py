@@ -33,6 +33,7 @@ class Run:
         self.checkpoint = args.out / "last.pt"
         saved = torch.load(self.checkpoint, weights_only=True) if self.checkpoint.exists() else None
         self.drafter, self.config = self._drafter(loaded, None if saved is None else json.loads(saved["config"]))
+        self.config["dflash_config"]["any_block_size"] = args.shorter > 0
         self.drafter.to(self.device).train()
         matrices, rest = split_parameters(self.drafter)
         self.optimisers = [
