@@ -160,6 +160,10 @@ def test_categories_of_json(category, text, blocks):
         ('[{\'x\': 1, "text": "a"}]', ["a"]),
         (r'[{"text": "\ud835\udd18 \ud800 \u0000x"}]', ["𝔘 \ufffd x"]),
         ('["a", "b"]', ["a", "b"]),
+        ('[{"category": "text",, "text": "a"}, {"tex": "b"}]', ["a", "b"]),
+        ('[{"text": > "a"}, {"text": `"b"}]', ["a", "b"]),
+        ('[{"category: "text", "text": "a"}, {"text": "b"}]', ["a", "b"]),
+        ('[{"category": "header", "text": "<td>"}]', ["<td>"]),
         ("[]", []),
     ],
 )

@@ -59,18 +59,17 @@ def _items(value: Any, depth: int = 0) -> list[dict[str, Any]]:
         return [item for inner in value for item in _items(inner, depth + 1)]
     if not isinstance(value, dict):
         return []
-    if any(key in value for key in _KEYS):
+    nested = [inner for inner in value.values() if isinstance(inner, (list, dict))]
+    if any(key in value for key in _KEYS) or not nested:
         return [value]
-    return [
-        item for inner in value.values() if isinstance(inner, (list, dict)) for item in _items(inner, depth + 1)
-    ]
+    return [item for inner in nested for item in _items(inner, depth + 1)]
 
 
 def _blocks(item: dict[str, Any], frame: Frame) -> list[Block]:
     box = frame.box(item.get("bbox"))
     category = item.get("category")
     kind = _CATEGORIES.get(category.strip().lower(), "text") if isinstance(category, str) else "text"
-    text = _text(item.get("text")).strip()
+    text = _text(item["text"] if "text" in item else _unnamed(item)).strip()
     if kind == "picture":
         return [Block("picture", box, inline_text(text), text, 0)]
     if not text:
@@ -83,7 +82,12 @@ def _blocks(item: dict[str, Any], frame: Frame) -> list[Block]:
         return _table(text, box, frame)
     if kind == "text":
         return parse_markdown(text, frame, box)[0]
-    return [Block(kind, box, inline_text(text), text, 0)]
+    return [Block(kind, box, inline_text(text) or text, text, 0)]
+
+
+def _unnamed(item: dict[str, Any]) -> list[str]:
+    """What may be the text of a block where its key is misspelt."""
+    return [value for key, value in item.items() if key not in _KEYS and isinstance(value, str)]
 
 
 def _heading(text: str, box: Box) -> list[Block]:
@@ -91,7 +95,9 @@ def _heading(text: str, box: Box) -> list[Block]:
     hashes = _HASHES.match(text)
     level = len(hashes[1]) if hashes else 1
     words = " ".join(text[hashes.end() if hashes else 0 :].split())
-    return [Block("heading", box, inline_text(words), f"{'#' * level} {words}", 0, level=level)] if words else []
+    if not words:
+        return []
+    return [Block("heading", box, inline_text(words) or words, f"{'#' * level} {words}", 0, level=level)]
 
 
 def _table(text: str, box: Box, frame: Frame) -> list[Block]:

@@ -14,7 +14,10 @@ _FILLER = re.compile(r"[\s,]*")
 _WORD = re.compile(r"[^\s,:\[\]{}\"]+")
 _STRING = re.compile(r'[^"\\]+|\\.|\\\Z|"', re.DOTALL)
 # What follows the quote that ends a value, and not one inside it.
-_AFTER_VALUE = re.compile(r"\s*(?:[\]}]|\Z|,\s*(?:[\"{\[\]}\d-]|true|false|null|\Z))")
+_AFTER_VALUE = re.compile(
+    r"\s*(?:[\]}]|\Z|,\s*(?:[\"{\[\]}\d-]|true|false|null|\Z))|[^\"]{0,24}\"(?:bbox|category|text)\"\s*:"
+)
+_NAME = re.compile(r'"(?:[^"\\{}\[\]:,\n]|\\.)+"|[^\s,:\[\]{}"]+')
 _KEY = re.compile(r'"[\w -]{1,40}"\s*:')
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _CUT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
@@ -72,7 +75,7 @@ class _Reader:
         if start == "{":
             return self._object(depth)
         if start == '"':
-            return self._string(key=False)
+            return self._string()
         word = _WORD.match(self.text, self.at)
         if word is None:
             if start == "":
@@ -109,6 +112,7 @@ class _Reader:
     def _object(self, depth: int) -> dict[str, Any]:
         self.at += 1
         found: dict[str, Any] = {}
+        nameless: str | None = None
         while True:
             self._skip(_FILLER)
             here = self._here()
@@ -120,27 +124,41 @@ class _Reader:
                 return found
             if here in ("]", "{"):
                 return found
-            if here == '"':
-                key = self._string(key=True)
-            elif word := _WORD.match(self.text, self.at):
-                key = word[0]
-                self.at = word.end()
-            else:
+            name = _NAME.match(self.text, self.at)
+            if name is None:
+                # A stray mark, such as a quote too many.
                 self.at += 1
                 continue
-            if self._follows(":"):
+            self.at = name.end()
+            key = name[0].strip('"')
+            if self._follows((":", "[", "{")):
                 self._skip(_SPACE)
-                self.at += 1
-                value = self.value(depth + 1)
+                self.at += self._here() == ":"
+                value = self._value_of_key(depth)
                 if value is not None:
                     found[key] = value
+            elif nameless is None:
+                nameless = key
+            else:
+                found.setdefault(nameless, _decoded(key))
+                nameless = None
 
-    def _string(self, key: bool) -> str:
+    def _value_of_key(self, depth: int) -> Any:
+        """The value, although marks of another language may stand before it."""
+        value = self.value(depth + 1)
+        self._skip(_SPACE)
+        if not isinstance(value, (list, dict)) and self._here() in ("[", "{", '"'):
+            before = self.text[: self.at].rstrip()[-1:]
+            if before not in ('"', ",") and not _KEY.match(self.text, self.at):
+                return self.value(depth + 1)
+        return value
+
+    def _string(self) -> str:
         self.at += 1
         start = self.at
         while match := _STRING.match(self.text, self.at):
             self.at = match.end()
-            if match[0] == '"' and (key or _AFTER_VALUE.match(self.text, self.at)):
+            if match[0] == '"' and _AFTER_VALUE.match(self.text, self.at):
                 return _decoded(self.text[start : match.start()])
         self._cut_in("a string")
         return _decoded(_CUT_ESCAPE.sub(r"\1", self.text[start:]))
@@ -151,8 +169,8 @@ class _Reader:
     def _skip(self, pattern: re.Pattern) -> None:
         self.at = pattern.match(self.text, self.at).end()
 
-    def _follows(self, mark: str) -> bool:
-        return self.text.startswith(mark, _SPACE.match(self.text, self.at).end())
+    def _follows(self, marks: tuple[str, ...]) -> bool:
+        return self.text.startswith(marks, _SPACE.match(self.text, self.at).end())
 
     def _cut_in(self, what: str) -> None:
         self.cut = self.cut or what

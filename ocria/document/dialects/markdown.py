@@ -19,7 +19,7 @@ from ocria.document.dialects.frame import Frame
 from ocria.document.dialects.html import blocks_of
 from ocria.document.dialects.inline import plain_text
 from ocria.document.dialects.table import cells_text
-from ocria.document.dialects.tree import cut_tag, parse_tree
+from ocria.document.dialects.tree import BLOCKS, cut_tag, parse_tree
 from ocria.document.result import Block, Cell
 from ocria.events import Box
 
@@ -277,4 +277,8 @@ def _plain(tokens: list[Token]) -> str:
 def _tag_text(tag: str) -> str:
     if re.match(r"<br\b", tag, re.IGNORECASE):
         return "\n"
-    return plain_text(*parse_tree(tag)[0].children) if tag.lower().startswith(("<img", "<input")) else ""
+    if tag.lower().startswith(("<img", "<input")):
+        return plain_text(*parse_tree(tag)[0].children)
+    name = re.match(r"</?([A-Za-z]\w*)", tag)
+    # Cells of a table that never began are not one word.
+    return " " if name and name[1].lower() in BLOCKS else ""

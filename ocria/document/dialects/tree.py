@@ -48,7 +48,7 @@ _TAIL = re.compile(r"<(?:/?[A-Za-z][^<]*|/|!-{0,2})?\Z")
 # A name, attributes with values, and one that may be cut off: no words of a text that follow a <.
 _TAIL_TAG = re.compile(
     rf"</?([A-Za-z][\w-]*)((?:\s+[\w:-]+\s*=\s*(?:{_QUOTED}|[^\s\"'=<>]+))*"
-    r"(?:\s+(?:[\w:-]+\s*(?:=\s*(?:\"[^\"]*|'[^']*|[^\s\"'<>]*))?)?)?\s*/?)",
+    r"(?:\s+(?:[\w:-]+\s*(?:=\s*(?:\"[^\"\n]*|'[^'\n]*|[^\s\"'<>]*))?)?)?\s*/?)",
     re.ASCII,
 )
 # The description of a picture is text too.
