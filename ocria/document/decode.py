@@ -94,7 +94,8 @@ def salvage(content: bytes, path: str) -> tuple[Image.Image, float] | None:
 
 
 def on_white(image: Image.Image) -> Image.Image:
-    """As RGB, transparent parts white, greys of more than 8 bits scaled to 8."""
+    """As RGB, greys of more than 8 bits scaled to 8. What is transparent is white, or black under print that would
+    not show on white."""
     if image.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
         values = np.nan_to_num(np.asarray(image).astype(np.float32))
         # Scanners store 10, 12 or 14 bits in words of 16.
@@ -105,9 +106,16 @@ def on_white(image: Image.Image) -> Image.Image:
         return image.getchannel("L").convert("RGB")
     if image.has_transparency_data:
         layered = image.convert("RGBA")
-        paper = Image.new("RGBA", layered.size, "white")
+        paper = Image.new("RGBA", layered.size, "black" if _is_light_print(layered) else "white")
         return Image.alpha_composite(paper, layered).convert("RGB")
     return image.convert("RGB")
+
+
+def _is_light_print(layered: Image.Image) -> bool:
+    """Whether all that shows of an RGBA image is light and most of it shows nothing."""
+    shows = np.asarray(layered.getchannel("A")) > 127
+    light = np.asarray(layered.convert("RGB").convert("L"))[shows]
+    return 0 < light.size < shows.size / 2 and int(light.min()) > 160
 
 
 def is_heif(content: bytes) -> bool:

@@ -16,6 +16,7 @@ CONVERTED = ("epub", "xps", "mobi", "fb2", "svg", "txt", "html", "md", "docx", "
 
 # Plain text has no beginning that tells it from rubbish.
 _BY_NAME = {".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
+_HTML_NAMES = ("", ".html", ".htm", ".xhtml", ".xht")
 IMAGE_NAMES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".tif", ".tiff", ".bmp", ".jp2", ".avif")
 _OFFICE = "Print it to a PDF, or run `soffice --headless --convert-to pdf FILE`"
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -48,7 +49,8 @@ def kind_of(path: str, content: bytes) -> str:
             raise InputError(f"{what} is not supported", path=path, cure=cure)
     if content.startswith(b"PK\x03\x04"):
         return _kind_of_archive(path, content)
-    named = _BY_NAME.get(PurePath(path).suffix.lower())
+    suffix = PurePath(path).suffix.lower()
+    named = _BY_NAME.get(suffix)
     if named is not None and not content.startswith(b"%PDF"):
         return named
     if _looks_like_pdf(content):
@@ -57,9 +59,13 @@ def kind_of(path: str, content: bytes) -> str:
         return "mobi"
     head = content[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     markup = _MARKUP.search(head) if head.startswith(b"<") else None
-    if markup is not None:
-        return {b"svg": "svg", b"fictionbook": "fb2"}.get(markup[1].lower(), "html")
-    return IMAGE
+    if markup is None:
+        return IMAGE
+    kind = {b"svg": "svg", b"fictionbook": "fb2"}.get(markup[1].lower(), "html")
+    if kind == "html" and suffix not in _HTML_NAMES:
+        # What a server answers instead of the document.
+        raise InputError("a web page, whatever its name says", path=path, cure="Load it again, or name it .html")
+    return kind
 
 
 def _looks_like_pdf(content: bytes) -> bool:

@@ -108,6 +108,13 @@ def test_text_that_speaks_of_pdf_is_text(tmp_path):
     assert "begin a file" in ocria.parse(tmp_path / "a.txt").text
 
 
+@pytest.mark.parametrize("name", ["a.pdf", "a.png", "a.docx"])
+def test_a_web_page_under_the_name_of_a_document_is_refused(name, tmp_path):
+    (tmp_path / name).write_text("<!DOCTYPE html><html><body>Please log in to read the document</body></html>")
+    with pytest.raises(InputError, match="a web page"):
+        ocria.parse(tmp_path / name)
+
+
 def test_what_is_no_text_in_spite_of_its_name(tmp_path):
     (tmp_path / "a.txt").write_bytes(bytes(100) + b"junk")
     with pytest.raises(InputError, match="not a text file"):

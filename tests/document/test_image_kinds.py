@@ -156,6 +156,27 @@ def test_palettes_with_and_without_transparency(printed):
         assert away(pixels_of(saved(palette, kind, transparency=white)), printed) < 1
 
 
+@pytest.mark.parametrize("ink", [0, 90, 220, 255])
+def test_print_on_nothing_shows(ink, printed):
+    layered = Image.new("LA", printed.size, (ink, 0))
+    layered.putalpha(printed.point(lambda value: 255 - value))
+    page = open_source(saved(layered, "PNG")).page(1)
+    pixels = page.render(None)
+    assert int(pixels.max()) - int(pixels.min()) >= 160
+    # Light print stands on black, which the reader turns.
+    assert (np.median(pixels) == 0) == (ink > 160)
+    assert not page.look().blank
+
+
+def test_a_light_sheet_that_was_cut_out_stays_on_white():
+    layered = Image.new("RGBA", (300, 300), (0, 0, 0, 0))
+    layered.paste((250, 250, 250, 255), (20, 20, 180, 280))
+    layered.paste((0, 0, 0, 255), (60, 60, 90, 70))
+    pixels = pixels_of(saved(layered, "PNG"))
+    assert pixels[0, 0, 0] == 255
+    assert pixels[65, 75, 0] == 0
+
+
 def test_lab_and_float(printed):
     lab = Image.merge("LAB", [printed, Image.new("L", printed.size, 128), Image.new("L", printed.size, 128)])
     assert away(pixels_of(saved(lab, "TIFF")), printed) < 1
@@ -258,7 +279,7 @@ def test_a_huge_image_is_shrunk(monkeypatch, printed):
     """The limits, at a scale that needs no memory; the resolution is that of the sheet all the same."""
     monkeypatch.setattr(decode, "_MOST_PIXELS", 620 * 877 // 9)
     modes = {"PNG": ("L", "P", "RGBA"), "JPEG": ("L", "RGB", "CMYK"), "TIFF": ("1", "LA")}
-    for kind, mode in ((kind, mode) for kind in modes for mode in modes[kind]):
+    for kind, mode in [(kind, mode) for kind, those in modes.items() for mode in those]:
         image = (printed.convert("RGB") if mode == "CMYK" else printed).convert(mode)
         page = open_source(saved(image, kind, dpi=(80, 80))).page(1)
         pixels = page.render(None)
