@@ -130,6 +130,12 @@ def test_pictures_captions_notes_and_running_heads():
     ]  # fmt: skip
 
 
+def test_wrappers_in_markdown_hold_markdown():
+    answer = '<div align="center">\n\n# Ships\n\n<p>of *1897*</p>and `<p>`\n</div>\n'
+    answer += "<center><table><td>x</table></center>"
+    assert kinds(answer) == [("heading", "Ships"), ("text", "of 1897"), ("text", "and <p>"), ("table", "x")]
+
+
 def test_what_looks_like_a_tag_is_text():
     text = "if x <y and z< 3, mail <a@b.example> or <unknown>this</unknown> & AT&T"
     assert read(text)[0].markdown == text

@@ -30,6 +30,8 @@ _HTML = (
     "p",
 )  # fmt: skip
 _OPEN = re.compile(rf"<({'|'.join(_HTML)})(?=[\s>/])[^<>]*>", re.IGNORECASE)
+# Wrappers whose content is Markdown, such as <div align="center">; those with a box are layout.
+_WRAPPER = re.compile(r"</?(?:div|center|p)(?=[\s>/])(?![^<>]*data-bbox)[^<>]*>", re.IGNORECASE)
 _FORMULAS = (("$$", "$$"), ("\\[", "\\]"))
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,32}\]:[ \t]*")
 _IMAGE = re.compile(r"!\[((?:\\.|[^\[\]\\])*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)|<img\b[^<>]*>", re.IGNORECASE)
@@ -79,9 +81,14 @@ def _parts(text: str) -> Iterator[tuple[str, str, bool]]:
         line = lines[at]
         opened = _FENCE.match(line)
         formula = next((pair for pair in _FORMULAS if _opens(line, pair)), None)
-        html = _OPEN.search(_without_code(line))
+        shown = _without_code(line)
+        html, wrapper = _OPEN.search(shown), _WRAPPER.search(shown)
         if opened or formula:
             end, whole = _fence_end(lines, at, opened[1]) if opened else _formula_end(lines, at, formula)
+        elif wrapper and (html is None or wrapper.start() <= html.start()):
+            prose += [line[: wrapper.start()], ""]
+            lines[at] = line[wrapper.end() :]
+            continue
         elif html:
             prose.append(line[: html.start()])
             end = at
