@@ -291,6 +291,27 @@ def copied_cases(w: Workload) -> Iterator[Case]:
     )  # fmt: skip
 
 
+def verify_cases(w: Workload) -> Iterator[Case]:
+    """Drafts from 16 candidates each, of which the target knows all."""
+    from ocria.ops.verify import BLOCK, TOKEN, verify
+
+    if w.rows == 1:
+        return
+    logits = 3 * w.normal(w.batch, w.rows, w.config.vocab_size)
+    candidates = logits[:, :-1].topk(16, dim=-1)
+    probability = (candidates.values.float() + w.normal(*candidates.values.shape).float()).softmax(-1)
+    index = torch.arange(w.batch)
+    ids = torch.cat([index[:, None], candidates.indices[:, :, 0]], dim=1)
+    ones = torch.ones(w.batch)
+    settings = (0.7 * ones, torch.full_like(index, 50), 0.9 * ones, index)
+    places = w.seen + torch.arange(w.rows).expand(w.batch, -1)
+    window = (logits, ids, torch.ones_like(index), torch.full_like(index, w.rows), *settings, places)
+    for rule in (TOKEN, BLOCK):
+        yield Case(
+            f"verify {rule} T={w.rows}", verify, (*window, candidates.indices, probability, rule), verify.torch_form
+        )
+
+
 CASES: dict[str, Callable[[Workload], Iterator[Case]]] = {
     "metadata": control_cases,
     "norm": norm_cases,
@@ -300,5 +321,6 @@ CASES: dict[str, Callable[[Workload], Iterator[Case]]] = {
     "attend": attend_cases,
     "sample": sample_cases,
     "align": copied_cases,
+    "verify": verify_cases,
 }
 """By the file of `ocria/ops` that the op is in; `metadata` and `accept` together."""

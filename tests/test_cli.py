@@ -60,6 +60,7 @@ def test_version_and_help():
     for option in (
         "--output", "--format", "--pages", "--mode", "--model", "--password-file", "--page-markers", "-q",
         "--progress", "--timeout", "--memory", "--compile", "--no-graph", "--no-overlap", "--ring", "--draft",
+        "--draft-rows", "--verify",
     ):  # fmt: skip
         assert option in text
     assert "exit codes" in text
@@ -333,7 +334,7 @@ def test_too_little_memory_is_told_part_by_part(line_image):
 
 
 def test_verbose_names_the_levers(line_image):
-    result = run("parse", line_image, "--mode", "model", "-v", "--batch", "3", "--ring", "16")
+    result = run("parse", line_image, "--mode", "model", "-v", "--batch", "3", "--ring", "16", "--draft", "none")
     assert result.returncode == 0
     (line,) = [line for line in result.stderr.decode().splitlines() if "engine:" in line]
     for part in ("cpu, float32", "graph off", "overlap off", "compile off", "ring 16", "draft none", "3 requests"):

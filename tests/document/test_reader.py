@@ -123,7 +123,7 @@ def test_the_memory_is_planned_before_the_weights_are_read(checkpoint, monkeypat
 
 
 def test_levers_reach_the_engine(checkpoint):
-    options = ParseOptions(model=str(checkpoint), max_output_tokens=4, batch=2, ring=16, memory="1G")
+    options = ParseOptions(model=str(checkpoint), max_output_tokens=4, batch=2, ring=16, draft="none", memory="1G")
     reader = Reader(options)
     resolved = placement(options).resolved
     assert (resolved.ring, resolved.max_batch, resolved.memory_bytes) == (16, 2, 1 << 30)

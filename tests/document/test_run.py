@@ -295,7 +295,7 @@ def test_wrong_options_are_named(born_digital):
         {"min_pixels": 9, "max_pixels": 8}, {"memory": "4X"}, {"memory": 0}, {"memory": True}, {"memory": "-1G"},
         {"memory": "9" * 400}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")},
         {"timeout": True}, {"timeout": "9"}, {"compile": None}, {"graph": 1}, {"overlap": "no"}, {"ring": 3},
-        {"ring": "16"}, {"draft": "oracle"},
+        {"ring": "16"}, {"verify": "loosely"}, {"draft_rows": 65},
     ],
     ids=str,
 )  # fmt: skip
