@@ -187,8 +187,8 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         default="auto",
         metavar="WHAT",
         help="what proposes tokens for the model to verify, for speed alone: none, lookup (text layer, repetition), "
-        "vision (a first reading of a line), own (the model's drafter), a drafter's folder, several joined by commas, or "
-        "auto (default)",
+        "vision (a first reading of a line), own (the model's drafter), a drafter's folder, several joined by "
+        "commas, or auto (default)",
     )
     engine.add_argument(
         "--draft-rows",

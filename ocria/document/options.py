@@ -13,6 +13,7 @@ UNITS = ("page", "line")
 DIALECTS = ("markdown", "html", "json", "text")
 DTYPES = ("float32", "bfloat16")
 RULES = ("exact", "token", "block")
+MOST_DRAFT_ROWS = 64
 RINGS = (0, 2, 4, 8, 16, 32, 64, 128)
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 _SIZE = re.compile(r"(?P<number>\d{1,15}(\.\d{1,9})?)\s*((?P<unit>[kmgt])(i?b)?|b)?")
@@ -60,9 +61,10 @@ class ParseOptions:
     """Recent rows that are replayed over the state instead of writing it in every step: a power of two up to 128, or
     0; None chooses."""
     draft: str = "auto"
-    """What proposes tokens for the model to verify: `auto` for all that the model has, `none`, or `lookup` (the text
-    layer of a PDF, and what was written before), `vision` (a first reading of a line), `own` (the model's own drafter),
-    the folder of another DFlash or DFlash2 drafter, or several of these joined by commas. It decides how fast a page is read, not what is read."""
+    """What proposes tokens for the model to verify: `lookup` (the text layer of a PDF, and what was written before),
+    `vision` (a first reading of a line), `own` (the model's own drafter), the folder of another DFlash or DFlash2
+    drafter, several of these joined by commas, `none`, or `auto`, which takes what suits the model. It decides how fast
+    a page is read, not what is read."""
     draft_rows: int | None = None
     """Rows of every step with drafts, the last token and the drafts behind it; None chooses for each step."""
     verify: str = "exact"
@@ -97,7 +99,7 @@ class ParseOptions:
             ("dpi", 36, 1200),
             ("batch", 1, 4096),
             ("threads", 1, 1024),
-            ("draft_rows", 1, 64),
+            ("draft_rows", 1, MOST_DRAFT_ROWS),
             ("max_output_tokens", 1, 1 << 20),
             ("min_pixels", 1, 1 << 30),
             ("max_pixels", 1, 1 << 30),

@@ -318,7 +318,8 @@ def test_options_agree_with_those_of_the_engine():
     from ocria.document import options as ours
     from ocria.runtime import options as engine
 
-    assert ours.DRAFTS == engine.DRAFTS
+    assert ours.RULES == engine.RULES
+    assert ours.MOST_DRAFT_ROWS == engine.MOST_DRAFT_ROWS
     assert set(ours.RINGS) == {0, *engine.RINGS}
 
 

@@ -122,8 +122,8 @@ def test_random_models_in_long_chains(loaded, make_request, rng, version, rows):
 @pytest.mark.parametrize("draft", ["none", "vision", "own"])
 def test_regret_in_bf16(lines, draft):
     """Equality is not to be had: every choice is within the error of bf16 of the best one, by the same weights in fp32.
-    Activations are rounded to 8 bits some twenty times on their way, 1 to 2 % of logits of up to 20, and a regret is the
-    difference of two of them; a wrong row or a lost update costs several units."""
+    Activations are rounded to 8 bits some twenty times on their way, 1 to 2 % of logits of up to 20, and a regret is
+    the difference of two of them; a wrong row or a lost update costs several units."""
     rounded = load_model(NANO, dtype=torch.bfloat16)
     teacher = Teacher(load_model(NANO, dtype=torch.float32))  # the file is bf16: the same weights
     plain = Engine(rounded, EngineOptions(max_batch=8)).run(lines)
