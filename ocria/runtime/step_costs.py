@@ -10,8 +10,10 @@ _WINDOW = 25
 """The median of so many steps is a kind's cost: interruptions of a step or two do not move it, slow growth does."""
 _STALE = 1000
 """After so many steps without it a kind may cost half of what it did."""
-_NETWORK = 2.0
-"""A network that drafts is presumed to make a step at most so many times as long."""
+_NETWORK, _MOST_NETWORK = 1.5, 3.0
+"""How many times as long a network that drafts is presumed to make a step that has few rows, and at most."""
+FLAT_ROWS = {"cpu": 64.0, "cuda": 256.0}
+"""`flat_rows` of `StepCosts` by kind of device: of the embedded model, and of large ones on a data centre's GPU."""
 
 
 class StepKind(NamedTuple):
@@ -85,8 +87,8 @@ class StepCosts:
         for other, size, known in self._related(kind, batch):
             rows, requests = kind.rows / other.rows, batch / size
             without, beside = other.network and not kind.network, kind.network and not other.network
-            lower = max(lower, known * min(1, rows) * min(1, requests) / (_NETWORK if without else 1))
-            upper = min(upper, known * max(1, rows) * max(1, requests) * (_NETWORK if beside else 1))
+            lower = max(lower, known * min(1, rows) * min(1, requests) / (_MOST_NETWORK if without else 1))
+            upper = min(upper, known * max(1, rows) * max(1, requests) * (_MOST_NETWORK if beside else 1))
             unlike = max(rows, 1 / rows) * max(requests, 1 / requests) * (3 if without or beside else 1)
             if unlike < most_alike:
                 most_alike = unlike
@@ -103,7 +105,7 @@ class StepCosts:
         ]
 
     def _presumed(self, kind: StepKind, batch: int) -> float:
-        flat = self._flat_rows * (1.25 if kind.network else 1.0)
+        flat = self._flat_rows * (_NETWORK if kind.network else 1.0)
         return flat + batch * kind.rows
 
 

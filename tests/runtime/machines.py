@@ -9,8 +9,6 @@ from ocria.runtime.step_costs import StepKind
 
 NOISE = 0.05
 """Relative deviation of a step's time; one in fifty takes two to five times as long."""
-MEAN = 1.05
-"""What that makes of it on average."""
 
 
 @dataclass
@@ -63,10 +61,11 @@ class Drafts:
 
 @dataclass
 class Ran:
-    """What a run chose, and what came of it."""
+    """What a run chose, and what came of it but for luck: tokens and seconds as they are on average, the first steps of
+    kinds and interruptions left out."""
 
     kinds: list = field(default_factory=list)
-    tokens: int = 0
+    tokens: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -81,8 +80,8 @@ def run(policy, machine, drafts, batches, *, overlap=False, most_rows=None) -> R
         kind = policy.choose(batch, most_rows)
         seconds, accepted = machine.run(kind, batch), drafts.draw(kind, batch, machine.rng)
         ran.kinds.append(kind)
-        ran.seconds += seconds
-        ran.tokens += batch + sum(accepted)
+        ran.seconds += machine.cost(kind, batch)
+        ran.tokens += batch * drafts.tokens(kind)
         if overlap and on_its_way is not None:
             policy.observe(*on_its_way)
         on_its_way = kind, batch, seconds, accepted
@@ -93,7 +92,7 @@ def run(policy, machine, drafts, batches, *, overlap=False, most_rows=None) -> R
 
 def speed_of(kind, machine, drafts, batch) -> float:
     """Tokens a second when it is always chosen."""
-    return batch * drafts.tokens(kind) / machine.cost(kind, batch) / MEAN
+    return batch * drafts.tokens(kind) / machine.cost(kind, batch)
 
 
 def best_fixed(kinds, machine, drafts, batch) -> tuple[StepKind, float]:

@@ -1,14 +1,14 @@
 """The choice of a step's kind on machines and drafters that are formulas: what it finds, and what finding costs.
 
-Bounds on speed leave room for the noise of the machines: over many seeds the worst run of 2000 steps was at 0.9X of the
-best fixed kind on any machine here.
+Bounds on speed are below what was seen in hundreds of runs. Of 288 runs of 2000 steps beside the best fixed kind the
+slowest had 0.85 of its speed, the next 0.91, all together 0.97; few start with an interruption or two.
 """
 
 import random
 from itertools import pairwise
 
 import pytest
-from machines import MEAN, Drafts, Machine, best_fixed, run, speed_of
+from machines import Drafts, Machine, best_fixed, run, speed_of
 
 from ocria.runtime.block_length import LADDER, BlockLength, FixedLength, step_kinds
 from ocria.runtime.step_costs import StepKind
@@ -45,7 +45,7 @@ def test_it_is_nearly_as_fast_as_the_best_kind_alone(rng, name, drafts, batch):
     machine, flat_rows = uninterrupted(rng, name)
     best, speed = best_fixed(KINDS, machine, drafts, batch)
     ran = run(BlockLength(KINDS, flat_rows=flat_rows), machine, drafts, [batch] * STEPS)
-    assert ran.speed > 0.88 * speed, best
+    assert ran.speed > 0.8 * speed, best
 
 
 @pytest.mark.parametrize("name", ["gpu", "cpu"])
@@ -54,7 +54,7 @@ def test_with_overlap_it_knows_each_step_later_and_does_as_well(rng, name):
     drafts = DRAFTS["half"]
     best, speed = best_fixed(KINDS, machine, drafts, 8)
     ran = run(BlockLength(KINDS, flat_rows=flat_rows), machine, drafts, [8] * STEPS, overlap=True)
-    assert ran.speed > 0.85 * speed, best
+    assert ran.speed > 0.8 * speed, best
 
 
 @pytest.mark.parametrize("batch", [1, 8])
@@ -96,7 +96,7 @@ def test_batches_that_come_and_go(rng):
     kinds = step_kinds(16, text=True, network=False)
     ran = run(BlockLength(kinds), machine, drafts, batches * 12)
     tokens = {kind: sum(batches) * drafts.tokens(kind) for kind in kinds}
-    fixed = max(tokens[kind] / sum(machine.cost(kind, batch) for batch in batches) for kind in kinds) / MEAN
+    fixed = max(tokens[kind] / sum(machine.cost(kind, batch) for batch in batches) for kind in kinds)
     assert ran.speed > 0.95 * fixed, "no kind serves all batches"
     at = {size: [k.rows for k, b in zip(ran.kinds, batches * 12, strict=True) if b == size] for size in (64, 1)}
     half = {size: sorted(rows)[len(rows) // 2] for size, rows in at.items()}
@@ -111,7 +111,7 @@ def test_kinds_that_are_dear_to_begin_are_tried_when_there_was_time_to_earn_it(r
     run(policy, machine, drafts, [8] * 30, overlap=overlap)
     assert len(machine.begun) <= 2
     ran = run(policy, machine, drafts, [8] * 6000, overlap=overlap)
-    assert len(machine.begun) * machine.first < 0.2 * ran.seconds
+    assert (len(machine.begun) - 1) * machine.first < 0.1 * ran.seconds
 
 
 def test_the_first_steps_follow_what_is_presumed():
