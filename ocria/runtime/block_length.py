@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ocria.runtime.draft_rates import DraftRates
 from ocria.runtime.rows import bucket_of
-from ocria.runtime.step_costs import Beginnings, StepCosts, StepKind
+from ocria.runtime.step_costs import FLAT_ROWS, Beginnings, StepCosts, StepKind
 
 LADDER = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 """Rows of a slot in a step."""
@@ -71,7 +71,7 @@ class BlockLength:
         *,
         prior: float = 0.7,
         network_prior: float = 0.7,
-        flat_rows: float = 256.0,
+        flat_rows: float = FLAT_ROWS["cuda"],
     ):
         self.kinds = tuple(sorted(set(kinds)))
         most = self.kinds[-1].rows

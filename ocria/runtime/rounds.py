@@ -34,14 +34,10 @@ from ocria.runtime.request import Emission, Request
 from ocria.runtime.scheduler import Scheduler, StepPlan
 from ocria.runtime.sequence import DECODE, PREFILL, WAITING, Sequence
 from ocria.runtime.slots import Slots
-from ocria.runtime.step_costs import StepKind
+from ocria.runtime.step_costs import FLAT_ROWS, StepKind
 from ocria.runtime.traffic import traffic_of
 from ocria.runtime.worker import Launched, Worker
 from ocria.spec.chain import NONE, Chain
-
-_FLAT_ROWS_CPU = 40.0
-"""On a CPU a step costs, beside its rows, about as much as so many (measured with the embedded model at batch 1 to 32):
-a presumption until its own steps are measured."""
 
 
 class Loaded(Protocol):
@@ -297,5 +293,5 @@ def _lengths_of(drafter: Chain | None, options: ResolvedOptions, device: torch.d
         return FixedLength(StepKind(options.rows, drafter.has_network))
     ladder = () if options.compile else LADDER
     kinds = step_kinds(options.rows, text=drafter.has_text, network=drafter.has_network, ladder=ladder)
-    flat = {"flat_rows": _FLAT_ROWS_CPU} if device.type == "cpu" else {}
-    return BlockLength(kinds, prior=drafter.prior, network_prior=drafter.prior, **flat)
+    flat_rows = FLAT_ROWS[device.type]
+    return BlockLength(kinds, prior=drafter.prior, network_prior=drafter.prior, flat_rows=flat_rows)

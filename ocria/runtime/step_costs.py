@@ -12,7 +12,7 @@ _STALE = 1000
 """After so many steps without it a kind may cost half of what it did."""
 _NETWORK, _MOST_NETWORK = 1.5, 3.0
 """How many times as long a network that drafts is presumed to make a step that has few rows, and at most."""
-FLAT_ROWS = {"cpu": 64.0, "cuda": 256.0}
+FLAT_ROWS = {"cpu": 40.0, "cuda": 256.0}
 """`flat_rows` of `StepCosts` by kind of device: of the embedded model, and of large ones on a data centre's GPU."""
 
 
