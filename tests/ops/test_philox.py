@@ -11,7 +11,7 @@ from scipy import stats
 
 from ocria.ops import fixed
 from ocria.ops.kernels import fixed as kernels
-from ocria.ops.philox import gumbel_noise, philox
+from ocria.ops.philox import ACCEPT, RESIDUAL, SAMPLE, gumbel_noise, philox, uniform, window_keys
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOP = 2**32
@@ -29,15 +29,23 @@ KNOWN = [
 
 
 @triton.jit
-def fixed_kernel(words, distances, out_noise, out_weight, N: tl.constexpr):
+def fixed_kernel(words, distances, out_noise, out_log, out_weight, N: tl.constexpr):
     i = tl.arange(0, N)
-    tl.store(out_noise + i, kernels.gumbel(tl.load(words + i).to(tl.uint32)))
+    word = tl.load(words + i).to(tl.uint32)
+    tl.store(out_noise + i, kernels.gumbel(word))
+    tl.store(out_log + i, kernels.log_share(tl.maximum(word, 1)))
     tl.store(out_weight + i, kernels.weight(tl.load(distances + i)))
 
 
 @triton.jit
-def noise_kernel(seed, position, out, first, N: tl.constexpr):
-    tl.store(out + tl.arange(0, N), kernels.noise(tl.load(seed), tl.load(position), first, N))
+def noise_kernel(seed, position, out, first, N: tl.constexpr, STREAM: tl.constexpr):
+    tl.store(out + tl.arange(0, N), kernels.noise(tl.load(seed), tl.load(position), first, N, STREAM))
+
+
+@triton.jit
+def uniform_kernel(seed, position, out, N: tl.constexpr, STREAM: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, kernels.uniform(tl.load(seed), tl.load(position + i), STREAM))
 
 
 def words(count, seed):
@@ -86,26 +94,57 @@ def test_weights_are_exponentials():
     assert (down.diff() <= 0).all(), "a farther token must not weigh more"
 
 
+def test_logs_of_shares():
+    w = words(100_000, torch.seed() % 2**32).clamp(min=1)
+    exact = (w.double() / TOP).log()
+    assert ((fixed.log_share(w).double() - exact).abs() <= 3e-8 + exact.abs() * 2.0**-24).all()
+
+
 def test_kernels_give_the_same_bits():
     seed = torch.seed() % 2**32
     count = 2**14
     w, d = words(count, seed), distances(count, seed)
-    noise = torch.full((count,), torch.nan, device=DEVICE)
+    noise, logs = torch.full((2, count), torch.nan, device=DEVICE)
     weights = torch.full((count,), -1, device=DEVICE)
-    fixed_kernel[(1,)](w.to(DEVICE), d.to(DEVICE), noise, weights, N=count)
+    fixed_kernel[(1,)](w.to(DEVICE), d.to(DEVICE), noise, logs, weights, N=count)
     assert torch.equal(noise.cpu(), fixed.gumbel(w))
+    assert torch.equal(logs.cpu(), fixed.log_share(w.clamp(min=1)))
     assert torch.equal(weights.cpu(), fixed.weight(d))
 
 
+@pytest.mark.parametrize("stream", [SAMPLE, RESIDUAL])
 @pytest.mark.parametrize("position", [0, 1, 2**32 - 1, 2**32, 2**62 + 12345])
-def test_noise_of_a_block_is_that_of_its_columns(position):
+def test_noise_of_a_block_is_that_of_its_columns(position, stream):
     g = torch.Generator().manual_seed(torch.seed() % 2**32)
     seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=g)
     print("seed", seed)
     place = torch.tensor([position])
     out = torch.full((64,), torch.nan, device=DEVICE)
-    noise_kernel[(1,)](seed.to(DEVICE), place.to(DEVICE), out, 128, N=64)
-    assert torch.equal(out.cpu(), gumbel_noise(seed, place, 1001)[0, 128:192])
+    noise_kernel[(1,)](seed.to(DEVICE), place.to(DEVICE), out, 128, N=64, STREAM=stream)
+    assert torch.equal(out.cpu(), gumbel_noise(seed, place, 1001, stream)[0, 128:192])
+
+
+def test_uniform_numbers():
+    """Those of the kernel; between 0 and 1; and uniform, by Kolmogorov-Smirnov
+    over seeds and positions, with a false alarm once in ten million runs."""
+    start = torch.seed() % 2**40
+    print("seed", start)
+    seed, position = torch.tensor([start - 2**39]), window_keys(torch.arange(5, 69).expand(1, 64))
+    out = torch.full((64,), torch.nan, dtype=torch.float64, device=DEVICE)
+    uniform_kernel[(1,)](seed.to(DEVICE), position[0].to(DEVICE), out, N=64, STREAM=ACCEPT)
+    assert torch.equal(out.cpu(), uniform(seed, position, ACCEPT)[0])
+    many = start + torch.arange(50_000)
+    for numbers in (uniform(many, seed, ACCEPT), uniform(seed, many, ACCEPT)):
+        assert 0 < numbers.min() < numbers.max() < 1
+        assert stats.kstest(numbers.numpy(), "uniform").pvalue > 3e-8
+
+
+def test_no_two_windows_share_a_key():
+    position = torch.randint(0, 2**32 - 40, (1,)) + torch.arange(40)
+    keys = window_keys(position[:, None] + torch.arange(32))
+    assert keys.unique().numel() == keys.numel()
+    streams = torch.stack([gumbel_noise(keys[:, 0], keys[:, 1], 40, stream) for stream in range(4)])
+    assert streams.unique().numel() == streams.numel()
 
 
 def test_noise_depends_on_seed_position_and_column_alone():
@@ -127,8 +166,13 @@ def test_compiled_code_gives_the_same_bits():
     print("seed", seed)
     g = torch.Generator().manual_seed(seed)
     seeds, positions = torch.randint(-(2**63), 2**63 - 1, (2, 9), generator=g)
-    compiled = torch.compile(lambda s, p: gumbel_noise(s, p, 64), fullgraph=True)
-    assert torch.equal(compiled(seeds, positions), gumbel_noise(seeds, positions, 64))
+    def numbers(seeds, positions):
+        keys = window_keys(positions[:, None] % 2**31 + torch.arange(7))
+        return gumbel_noise(seeds, positions, 64), uniform(seeds[:, None], keys, ACCEPT), keys
+
+    compiled = torch.compile(numbers, fullgraph=True)
+    for got, expected in zip(compiled(seeds, positions), numbers(seeds, positions), strict=True):
+        assert torch.equal(got, expected)
 
 
 def test_noise_has_the_gumbel_distribution():

@@ -60,8 +60,8 @@ def weight_from(logits, highest, floor, top, t, V, CHUNKS, CHUNK: tl.constexpr):
 def lowest(
     logits, highest, top, limit, t, V, CHUNKS, WEIGHED: tl.constexpr, CHUNK: tl.constexpr, BLOCK_C: tl.constexpr
 ):  # fmt: skip
-    """The lowest tempered logit of a row that has less than `limit`, fp64, above it: of numbers, or of weight. The
-    largest, `top`, in any case; -inf where all have.
+    """What exactly those tempered logits of a row reach that have less than `limit`, fp64, above them: in number or in
+    weight. It is the lowest of them, or -inf where that is all; the largest, `top`, is always one.
 
     Halves the values between the lowest known to have less and the lowest not known not to, both of them logits, so
     that it takes about as many rounds as the number of logits between has bits.
