@@ -1,7 +1,7 @@
 """What became of drafts is counted once and told alike: by the events of a request, by its result, by the engine."""
 
 import pytest
-from drafters import Oracle, chain, some_wrong
+from scripted import Oracle, chain, some_wrong
 from small_model import IM_END
 
 from ocria.events import EngineTick, TokensAccepted

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from drafters import Scripted, chain
 from PIL import Image
+from scripted import Scripted, chain
 from small_model import IM_END, IMAGE_PAD, VISION_END, VISION_START
 
 from ocria.errors import EngineError, InputError, UsageError

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from drafters import Scripted, chain
 from PIL import Image, ImageDraw, ImageFont
+from scripted import Scripted, chain
 
 from ocria.document.reader import NANO
 from ocria.events import PrefillDone

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from drafters import Oracle, all_wrong, chain, some_wrong
+from scripted import Oracle, all_wrong, chain, some_wrong
 from small_model import CONFIG, IM_END, random_weights
 from torch.utils._python_dispatch import TorchDispatchMode
 

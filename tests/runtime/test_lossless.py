@@ -7,8 +7,8 @@ places: such answers are counted and printed, and by a teacher-forced pass the t
 import numpy as np
 import pytest
 import torch
-from drafters import Oracle, Scripted, chain, some_wrong
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from scripted import Oracle, Scripted, chain, some_wrong
 from test_network_drafts import random_drafter
 
 from ocria.document.reader import NANO

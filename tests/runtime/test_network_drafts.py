@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from drafters import chain
+from scripted import chain
 from small_model import CONFIG, VOCAB
 
 from ocria.model.state import DecoderState

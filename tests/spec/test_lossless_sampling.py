@@ -281,7 +281,7 @@ def test_broken_rules_are_caught(g, monkeypatch, rule, broken):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_drafts_with_the_noise_of_the_residual_are_caught(g, rule):
-    assert stubborn(g, rule, stream=RESIDUAL) < CAUGHT
+    assert stubborn(g, rule, stream=RESIDUAL) < ALARM
 
 
 def test_drafts_drawn_again_at_the_same_position(g):

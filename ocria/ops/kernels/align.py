@@ -28,7 +28,7 @@ def _matches(text, place, start, limit, newest, history, length, first):
         if k > 0:
             token = tl.load(history + length - k, length - k > first, -1)
         run = run & (length - k > first) & (place - k >= start)
-        run = run & (tl.load(text + place - k, run, -2) == token)
+        run = run & (tl.load(text + place - k, run != 0, -2) == token)  # a mask that is certainly one
         matches += run.to(tl.int64)
     return matches
 
@@ -91,7 +91,7 @@ def recur_kernel(
     enough = (order >> _SHIFT) >= _LEAST
     # What followed; behind the anchor the drafts themselves repeat.
     source = place + 1 + t % tl.maximum(row - place, 1)
-    drafts = tl.where(source == row, newest, tl.load(text + source, enough & (source < row), 0))
+    drafts = tl.where(source == row, newest, tl.load(text + source, (enough & (source < row)) != 0, 0))
     tl.store(out_tokens + b * (T - 1) + t, tl.where(enough, drafts, 0), t < T - 1)
     tl.store(out_count + b, tl.where(enough, T - 1, 0))
 
