@@ -78,7 +78,7 @@ def test_drafts(loaded, make_request, rng, rows, ring, spoil):
     engine = with_oracle(loaded, options, rows, expected, SPOILS[spoil], rng)
     check(engine.run(requests), expected)
     engine.check_integrity()
-    m = engine.metrics
+    m = engine.metrics.acceptance
     if spoil == "right":
         assert m.accepted == m.drafted > 0
     if spoil == "all wrong":
