@@ -160,9 +160,8 @@ def _torch_form(
     broken = (row >= anchor[:, None]) & used & ~finite
     end = torch.minimum(count - 1, torch.where(broken, row, rows).amin(dim=1))
     key = window_keys(position)
-    stop, reach = _stop(
-        rule, p, q, (draft_ids == following[..., None]) & known, uniform(seed[:, None], key, ACCEPT), anchor, end
-    )
+    own, u = draft_ids == following[..., None], uniform(seed[:, None], key, ACCEPT)
+    stop, reach = _stop(rule, p, q, own, u, anchor, end)
 
     here = torch.arange(len(ids), device=ids.device), stop.clamp(min=0)
     shift = _residual(p[here], q[here], reach, stop < end)

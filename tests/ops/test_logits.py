@@ -72,7 +72,7 @@ def test_lowest(weighed):
     x = rows(g)
     share = torch.rand(len(x), generator=g).double()
     whole = weight(x.amax(1, keepdim=True) - x).sum(1).double() if weighed else torch.full((len(x),), 150.0).double()
-    for limit in (share * whole, share.pow(6) * whole, share * 0, whole + 1, torch.full_like(share, 1.0)):
+    for limit in (share * whole, share.pow(6) * whole, torch.where(share < 0.5, 0.0, whole + 1)):
         most = limit if weighed else limit.ceil()
         floor = lowest(x, most, weighed)
         assert torch.equal(x >= floor[:, None], kept(x, most, weighed)), most.tolist()

@@ -5,11 +5,13 @@ That tokens follow the target's distribution is tested in `tests/spec/test_lossl
 
 import pytest
 import torch
+import torch.nn.functional as F
 
+import ocria.ops.verify as op
 from ocria.errors import EngineError
 from ocria.ops.accept import FAILED, RUNNING, accept
 from ocria.ops.kernels import verify as kernels
-from ocria.ops.philox import DRAFT, window_keys
+from ocria.ops.philox import ACCEPT, DRAFT, uniform, window_keys
 from ocria.ops.sample import greedy
 from ocria.ops.verify import RULES, verify, verify_reference
 from ocria.spec.draws import Draws, choose
@@ -112,10 +114,41 @@ def test_torch_form_is_the_definition(g, rule):
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("batch", "rows", "width"), [(7, ROWS, WIDTH), (3, 1, 1), (3, 2, 1), (2, 9, 17)])
+@pytest.mark.parametrize(("batch", "rows", "width"), [(6, ROWS, WIDTH), (2, 1, 1), (3, 2, 1), (2, 9, 17)])
 def test_kernel_is_the_torch_form(g, batch, rows, width, rule):
     arguments = windows(g, batch, rows, width)
     assert alike(kernel(*arguments, rule), verify.torch_form(*arguments, rule)).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_kernel_that_decides(g, rule):
+    """Alone, on many windows of drafts from what is nearly the target's distribution: each may end anywhere."""
+    batch, rows, width = 80, 6, 4
+    p, near = torch.randn(2, batch, rows - 1, width, generator=g)
+    p, q = p.double().softmax(-1), (p * 0.6 + near * 0.6).softmax(-1)
+    given, seed = torch.randint(1, 3, (batch,), generator=g), torch.randint(2**40, (batch,), generator=g)
+    count = torch.randint(2, rows + 1, (batch,), generator=g)
+    position = torch.arange(7, 7 + rows).expand(batch, -1).contiguous()
+    candidates = torch.arange(width).expand(batch, rows - 1, -1).contiguous()
+    drafts = q.flatten(0, 1).multinomial(1, generator=g).view(batch, rows - 1)
+    ids = torch.cat([torch.zeros(batch, 1, dtype=torch.int64), drafts], dim=1)
+    token, share = torch.cat([drafts, ids[:, :1]], dim=1), torch.full((batch, rows), 0.5)
+    held, stop, shift = torch.full_like(ids, -2), torch.full_like(count, -2), torch.full((batch, width), torch.nan)
+    window = (ids, given, count, torch.ones(batch), seed, position, candidates, q, p, token, share, held, stop, shift)
+    moved = [x.to(DEVICE) for x in window]
+    kernels.stop_kernel[(batch,)](*moved, T=rows, K=width, BLOCK=rule == "block", BLOCK_T=8, BLOCK_K=4)
+    *_, held, stop, shift = (x.cpu() for x in moved)
+
+    p, q = (torch.cat([x.double(), torch.zeros(batch, 1, width)], dim=1) for x in (p, q))
+    own = F.one_hot(F.pad(drafts, (0, 1)), width).bool()
+    u = uniform(seed[:, None], window_keys(position), ACCEPT)
+    row, reach = op._stop(rule, p, q, own, u, given - 1, count - 1)
+    every = torch.arange(batch)
+    assert torch.equal(stop, row)
+    assert torch.equal(held, ids.masked_fill(torch.arange(rows) > row[:, None], -1))
+    assert torch.equal(shift, op._residual(p[every, row], q[every, row], reach, row < count - 1))
+    assert {*(row - given + 1).tolist()} == set(range(rows))
+    assert rule == "token" or ((reach < 1) & (row < count - 1) & (row > given - 1)).any()
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -255,20 +288,21 @@ def broken(g, batch):
     logits, others[-1] = logits.nan_to_num(), others[-1].nan_to_num()
     strange = torch.tensor([torch.nan, torch.inf, -torch.inf])[every % 3]
     logits[every, bad, torch.randint(VOCAB, (batch,), generator=g)] = strange
-    return (logits, ids, torch.ones_like(bad), torch.full_like(bad, ROWS), *others), bad
+    return (logits, ids, 1 + every % 2, torch.full_like(bad, ROWS), *others), bad
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_logits_that_are_not_finite(g, rule):
-    """Everything before such a row stays, from it on nothing is real."""
+    """Everything before such a row stays, from it on nothing is real. What is given is certain whatever its logits."""
     arguments, bad = broken(g, 100)
     given, count, temperature = arguments[2:5]
     results = verify.torch_form(*arguments, rule)
     assert (~alike(results, verify_reference(*arguments, rule))).sum() <= 1
     tokens, emitted, reason, rows = committed(*results, given, count)
     drawn = temperature > 0
-    assert torch.equal((reason == FAILED)[drawn], (rows > bad)[drawn])
-    assert torch.equal(emitted[drawn], rows.minimum(bad)[drawn])
+    failed = (rows > bad) & (bad >= given - 1)
+    assert torch.equal((reason == FAILED)[drawn], failed[drawn])
+    assert torch.equal(emitted[drawn], (torch.where(failed, bad, rows) - given + 1)[drawn])
     assert {*reason[drawn].tolist()} == {FAILED, RUNNING}
     assert torch.equal((tokens >= 0).sum(1), emitted)
 
@@ -300,8 +334,7 @@ def test_registration(g):
 
 
 @pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("form", ["torch_form", "kernel"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("form", "rule"), [("torch_form", "token"), ("torch_form", "block"), ("kernel", "block")])
 def test_compiles_as_one_graph(g, form, rule):
     torch._dynamo.reset()
     arguments = windows(g, 4, vocab=70)

@@ -100,8 +100,7 @@ def row_kernel(
                 kept = tl.sum(tl.load(mass + of_row, real, 0))
             if p < 1:
                 limit = p.to(tl.float64) * kept.to(tl.float64)
-                inner = lowest(logits, highest, top, limit, t, V, CHUNKS, True, CHUNK, BLOCK_C)
-                floor = tl.maximum(floor, inner)
+                floor = lowest(logits, highest, top, limit, t, V, CHUNKS, True, CHUNK, BLOCK_C)
                 kept = weight_from(logits, highest, floor, top, t, V, CHUNKS, CHUNK)
             tl.store(out_floor + row, floor)
             if behind:
@@ -141,8 +140,7 @@ def stop_kernel(
         inside = behind[:, None] & (i < K)[None, :]
         q_all = tl.load(draft_probability + at, inside, 0.0).to(tl.float64)
         p_all = tl.load(p + at, inside, 0.0)
-        candidates = tl.load(draft_ids + at, inside, -1)
-        own = inside & (candidates == mine_token[:, None]) & (candidates >= 0)
+        own = inside & (tl.load(draft_ids + at, inside, -1) == mine_token[:, None])
         q_own = tl.sum(tl.where(own, q_all, 0.0), 1)
         p_own = tl.max(tl.where(own, p_all, 0.0), 1)
         ratio = tl.where(q_own > 0, p_own / tl.where(q_own > 0, q_own, 1.0), 0.0)
