@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from ocria.ops.fixed import gumbel
-from ocria.ops.philox import philox
+from ocria.ops.philox import SAMPLE, philox
 
 _MASK = 0xFFFFFFFF
 
@@ -13,27 +13,27 @@ _MASK = 0xFFFFFFFF
 @dataclass(frozen=True, slots=True)
 class Draws:
     """How drafts are drawn. temperature fp32 `[B]`, 0 for the likeliest; seed int64 `[B]`; position int64 `[B, n]` of
-    the drafts.
+    the rows before the drafts.
 
-    stream: 0 draws with the very noise of `ocria.ops.sample`, so that a draft from nearly the target's distribution is
-    nearly always the token that the target draws. Where drafts are accepted by comparing probabilities, the noise must
-    be independent of it: take another stream.
+    stream: `SAMPLE` draws with the very noise of `ocria.ops.sample`, so that a draft from nearly the target's
+    distribution is nearly always the token that the target draws. Where drafts are accepted by comparing probabilities
+    (`ocria.ops.verify`) take `DRAFT`, and `window_keys` of the positions.
     """
 
     temperature: torch.Tensor
     seed: torch.Tensor
     position: torch.Tensor
-    stream: int = 0
+    stream: int = SAMPLE
 
     def noise(self, ids: torch.Tensor) -> torch.Tensor:
         """Gumbel noise fp32 `[B, n, K]` of tokens `[B, n, K]`."""
         return gumbel_at(self.seed[:, None, None], self.position[:, :, None], ids, self.stream)
 
 
-def gumbel_at(seed: torch.Tensor, position: torch.Tensor, ids: torch.Tensor, stream: int = 0) -> torch.Tensor:
+def gumbel_at(seed: torch.Tensor, position: torch.Tensor, ids: torch.Tensor, stream: int = SAMPLE) -> torch.Tensor:
     """Standard Gumbel noise fp32 of tokens `ids`, int64 tensors that broadcast to its shape.
 
-    Stream 0 is `ocria.ops.philox.gumbel_noise`: column `ids` of the row for seed and position.
+    That of `ocria.ops.philox.gumbel_noise`: column `ids` of the row for seed and position.
     """
     seed, position = seed.expand_as(ids), position.expand_as(ids)
     counter = (ids >> 2, position & _MASK, position >> 32 & _MASK, torch.full_like(ids, stream))

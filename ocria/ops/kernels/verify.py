@@ -257,9 +257,9 @@ def launch(
     """Arguments and results as `ocria.ops.verify.verify` describes them; settings: temperature to position."""
     if logits.stride(-1) != 1:
         raise EngineError("verify: the logits of a row must be contiguous")
-    small = (ids, given, count, *settings, draft_ids, draft_probability)
-    if not all(x.is_contiguous() for x in small):
-        raise EngineError("verify: all but logits must be contiguous")
+    if not all(x.is_contiguous() for x in (ids, given, count, *settings)):
+        raise EngineError("verify: what describes the window must be contiguous")
+    draft_ids, draft_probability = draft_ids.contiguous(), draft_probability.contiguous()
     candidates = draft_ids.shape[2]
     if not 1 <= candidates <= MOST_CANDIDATES:
         raise EngineError(
