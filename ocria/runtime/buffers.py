@@ -7,7 +7,7 @@ import torch
 
 from ocria.model.config import TextConfig
 from ocria.ops.rope import text_rope
-from ocria.runtime.upload import upload
+from ocria.ops.upload import upload
 
 STOP_IDS = 16
 """Most tokens that end an answer, per request."""

@@ -43,8 +43,7 @@ class EngineOptions:
     `ocria.runtime.drafting`). `draft_rows`: rows of every step with drafts, the last token and the drafts behind it;
     None: chosen step by step by what drafts bring and cost, up to what suits the drafter. `verify`: one of `RULES`:
     with `exact` an answer is the same with any drafts, the others keep its distribution and accept more.
-    `graph_memory_bytes`: what captured graphs may take, batch sizes
-    beyond it run without; None: 1 GiB.
+    `graph_memory_bytes`: what captured graphs may take, batch sizes beyond it run without; None: 1 GiB.
 
     Raises UsageError for values out of range.
     """

@@ -16,11 +16,12 @@ from ocria.model.positions import rope_positions
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.rope import text_rope
+from ocria.ops.upload import send, upload
 from ocria.runtime.memory import is_out_of_memory
 from ocria.runtime.scheduler import Chunk
 from ocria.runtime.sequence import Sequence
-from ocria.runtime.upload import send, upload
 from ocria.spec.chain import Chain
+from ocria.spec.source import drafter_position
 
 
 def embed_prompts(
@@ -119,5 +120,4 @@ def prefill_pass(
     taps = drafter.taps if drafter else ()
     _, features = network.tapped(hidden, window, state, taps)
     if features is not None:
-        # Of the three axes of an image row the largest: along a line its column, and text goes on from there.
-        drafter.extend(features, positions.amax(dim=0), window.slots, window.length, window.count)
+        drafter.extend(features, drafter_position(positions), window.slots, window.length, window.count)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ocria.ops.upload import upload
 from ocria.runtime.slots import DUMMY
-from ocria.runtime.upload import upload
 
 DENSE = 0.75
 """From this share of wanted slots on, a step computes a whole run of slots, others among them included: a view of

@@ -88,9 +88,11 @@ def step(
     drafted, accepted = (count - 1).clamp(min=0), (committed - 1).clamp(min=0)
     source = torch.full_like(length, NONE) if drafts is None else drafts.source.masked_fill(drafted < 1, NONE)
     if drafter is not None:
-        position = length[:, None] + b.rope_delta[rows.slots, None] + torch.arange(ids.shape[1], device=ids.device)
+        position = None
+        if features is not None:
+            position = length[:, None] + b.rope_delta[rows.slots, None] + torch.arange(ids.shape[1], device=ids.device)
         drafter.verified(
-            Verified(rows.slots, length, drafted, accepted, committed, source, ids, kv_rows, position, features)
+            Verified(rows.slots, length, drafted, accepted, committed, source, ids, kv_rows, features, position)
         )
     return StepOutput(tokens, probability, emitted, drafted, accepted, source, reason)
 

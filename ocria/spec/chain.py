@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from ocria.ops.upload import upload
 from ocria.spec.source import Admission, Drafts, Seen, Source
 
 NONE = -1
@@ -30,7 +31,7 @@ class Proposed:
 class Verified:
     """What became of a step. slots, start (rows committed before it), drafted, accepted, committed, source int64
     `[B]`; ids int64 `[B, T]`: the tokens fed, kv_rows int64 `[B, T]`: slot * max_len + row of each, padding in the
-    dummy; position int64 `[B, T]`: rotary positions; features `[B, T, taps * D]` or None without taps."""
+    dummy; features `[B, T, taps * D]` and their rotary positions, int64 `[B, T]`, both None without taps."""
 
     slots: torch.Tensor
     start: torch.Tensor
@@ -40,8 +41,8 @@ class Verified:
     source: torch.Tensor
     ids: torch.Tensor
     kv_rows: torch.Tensor
-    position: torch.Tensor
     features: torch.Tensor | None
+    position: torch.Tensor | None
 
 
 class Chain:
@@ -51,7 +52,7 @@ class Chain:
         self.sources, self.rows = tuple(sources), rows
         self.names = tuple(source.name for source in sources)
         self.taps = next((source.taps for source in sources if source.taps), ())
-        self.history = self.first = self.held = self.missed = None
+        self.history = self.first = self.priors = self.held = self.missed = None
 
     @property
     def has_network(self) -> bool:
@@ -62,6 +63,7 @@ class Chain:
         """State for so many slots, dummy included."""
         self.history = torch.zeros(slots, max_len, dtype=torch.int64, device=device)
         self.first = torch.zeros(slots, dtype=torch.int64, device=device)
+        self.priors = torch.tensor([source.prior for source in self.sources], device=device)
         self.held, self.missed = (torch.zeros(slots, len(self.sources), device=device) for _ in range(2))
         for source in self.sources:
             source.allocate(slots, max_len, device)
@@ -90,29 +92,21 @@ class Chain:
         """These slots have new owners."""
         if not admissions:
             return
-        from_host = torch.tensor([[a.slot, a.first] for a in admissions]).to(self.first.device, non_blocking=True)
-        slots, first = from_host.unbind(1)
+        slots, first = upload([[a.slot, a.first] for a in admissions], self.first.device).unbind(1)
         self.first[slots] = first
-        prior = torch.tensor([source.prior for source in self.sources], device=self.held.device)
-        self.held[slots], self.missed[slots] = prior * _PRESUMED, (1 - prior) * _PRESUMED
+        self.held[slots], self.missed[slots] = self.priors * _PRESUMED, (1 - self.priors) * _PRESUMED
         for source in self.sources:
             source.admit(admissions)
 
     def propose(self, seen: Seen, network: bool) -> Proposed:
         """The drafts of a step, per slot those of the source that promises most; `network`: also ask the network."""
-        asked = [(i, s.propose(seen)) for i, s in enumerate(self.sources) if network or not s.taps]
-        if not asked:
-            none = torch.zeros_like(seen.length)
-            return Proposed(Drafts(none[:, None].expand(-1, seen.rows - 1), none), none + NONE)
-        counts = torch.stack([drafts.count for _, drafts in asked], dim=1).masked_fill(~seen.live[:, None], 0)
-        if len(asked) == 1:
-            pick = torch.zeros_like(seen.length)
-        else:
-            numbers = [i for i, _ in asked]
-            pick = self._promise(seen.slots, counts, numbers).argmax(dim=1)
+        nothing = torch.zeros_like(seen.length)
+        silent = Drafts(nothing[:, None].expand(-1, seen.rows - 1), nothing)
+        offers = [silent if source.taps and not network else source.propose(seen) for source in self.sources]
+        counts = torch.stack([offer.count for offer in offers], dim=1).masked_fill(~seen.live[:, None], 0)
+        pick = nothing if len(offers) == 1 else self._promise(seen.slots, counts).argmax(dim=1)
         count = counts.gather(1, pick[:, None])[:, 0]
-        number = torch.tensor([i for i, _ in asked], device=pick.device)[pick]
-        return Proposed(_picked([drafts for _, drafts in asked], pick, count), number.masked_fill(count < 1, NONE))
+        return Proposed(_picked(offers, pick, count), pick.masked_fill(count < 1, NONE))
 
     def verified(self, result: Verified) -> None:
         """Learn from a step: tokens, rates, and features of the rows that were committed."""
@@ -128,15 +122,16 @@ class Chain:
             if source.taps:
                 source.extend(features, position, slots, start, count)
 
-    def _promise(self, slots: torch.Tensor, counts: torch.Tensor, numbers: list[int]) -> torch.Tensor:
+    def _promise(self, slots: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """How many of `counts` drafts `[B, S]` will hold: each holds at the rate of its source, after those before."""
-        held, missed = (counted.index_select(0, slots)[:, numbers] for counted in (self.held, self.missed))
+        held, missed = (counted.index_select(0, slots) for counted in (self.held, self.missed))
         rate = (held / (held + missed)).clamp(max=_BEST)
         return rate * (1 - rate**counts) / (1 - rate)
 
     def _learn(self, result: Verified) -> None:
-        used = F.one_hot(result.source.clamp(min=0), len(self.sources)) * (result.drafted > 0)[:, None]
-        kept = torch.where(used > 0, _KEPT, 1.0)
+        number = torch.arange(len(self.sources), device=result.source.device)
+        used = (result.source[:, None] == number) & (result.drafted > 0)[:, None]
+        kept = torch.where(used, _KEPT, 1.0)
         missed = (result.accepted < result.drafted).long()
         for counted, new in ((self.held, result.accepted), (self.missed, missed)):
             before = counted.index_select(0, result.slots)

@@ -3,7 +3,8 @@
 import torch
 
 from ocria.ops.align import recur
-from ocria.spec.reference import References, send
+from ocria.ops.upload import upload
+from ocria.spec.reference import References
 from ocria.spec.source import Admission, Drafts, Seen
 
 
@@ -35,7 +36,7 @@ class TextLookup:
             return
         longest = max(len(text) for _, text in texts)
         rows = [[slot, len(text), *text, *[0] * (longest - len(text))] for slot, text in texts]
-        packed = send(torch.tensor(rows), references.tokens.device)
+        packed = upload(rows, references.tokens.device)
         slots = packed[:, 0]
         references.length[slots] = packed[:, 1]
         references.tokens[slots, :longest] = packed[:, 2:]

@@ -3,6 +3,7 @@
 import torch
 
 from ocria.ops.align import align
+from ocria.ops.upload import upload
 from ocria.spec.source import Admission, Drafts, Seen
 
 MOST_TOKENS = 8192
@@ -25,7 +26,7 @@ class References:
     def place(self, admissions: list[Admission]) -> torch.Tensor:
         """The slots `[n]` of new requests, whose answers stand at the beginning of texts that are empty."""
         rows = [[a.slot, a.chosen - 1 - a.first] for a in admissions]
-        slots, offset = send(torch.tensor(rows), self.tokens.device).unbind(1)
+        slots, offset = upload(rows, self.tokens.device).unbind(1)
         self.offset[slots] = offset
         self.length[slots] = 0
         return slots
@@ -37,11 +38,6 @@ class References:
             self.tokens, self.length, self.offset, seen.rows,
         )  # fmt: skip
         return Drafts(tokens, count)
-
-
-def send(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A tensor of the host on the device; on CUDA through pinned memory, so that nobody waits for a step in flight."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def _room(max_len: int) -> int:

@@ -96,5 +96,11 @@ class Source(Protocol):
         """The target committed the first `count` `[B]` of these rows, `start` `[B]` being the index of the first.
 
         features `[B, T, taps * D]`: outputs of the tapped layers side by side; position int64 `[B, T]`: rotary
-        positions, of image rows the largest of the three. Called of sources with taps alone.
+        positions by `drafter_position`. Called of sources with taps alone.
         """
+
+
+def drafter_position(positions: torch.Tensor) -> torch.Tensor:
+    """A drafter's rotary positions `[...]` of the target's `[3, ...]`: its own in text, where the three are one; the
+    furthest axis in an image, along a line its column, and text goes on from there."""
+    return positions.amax(dim=0)

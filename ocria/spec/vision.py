@@ -23,7 +23,8 @@ from ocria.model.config import ModelConfig
 from ocria.model.strict import from_dict, read_json
 from ocria.model.tokens import Tokenizer
 from ocria.model.weights import DTYPES
-from ocria.spec.reference import References, send
+from ocria.ops.upload import upload
+from ocria.spec.reference import References
 from ocria.spec.source import Admission, Drafts, Seen
 
 CONFIG, WEIGHTS = "ctc.json", "ctc.safetensors"
@@ -123,7 +124,7 @@ class VisionReading:
         frames = [len(part) * self.config.frames for _, part in read]
         stops = [admissions[i].stop_id for i, _ in read]
         host = [[i for i, _ in read], frames, [-1 if stop is None else stop for stop in stops]]
-        index, frames, stops = send(torch.tensor(host), slots.device)
+        index, frames, stops = upload(host, slots.device)
         labels = self.labels(torch.cat([part for _, part in read]))
         owner = torch.arange(len(read), device=slots.device).repeat_interleave(frames, output_size=len(labels))
         self._write(slots[index], owner, labels, kept(labels, owner, self.space), stops)

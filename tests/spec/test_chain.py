@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ocria.spec.chain import NONE, Chain, Verified
 from ocria.spec.source import Admission, Drafts, Seen
@@ -60,7 +61,7 @@ def outcome(slots, source, drafted, accepted, features=None, ids=None, kv_rows=N
     slots, source, drafted, accepted = map(torch.tensor, (slots, source, drafted, accepted))
     ids = torch.zeros(len(slots), 1, dtype=torch.int64) if ids is None else ids
     kv_rows = torch.zeros_like(ids) if kv_rows is None else kv_rows
-    return Verified(slots, slots * 0, drafted, accepted, accepted + 1, source, ids, kv_rows, ids, features)
+    return Verified(slots, slots * 0, drafted, accepted, accepted + 1, source, ids, kv_rows, features, ids)
 
 
 def made(*sources, slots=5, max_len=32):
@@ -160,6 +161,31 @@ def test_drafts_of_different_kinds_agree_on_what_they_are_from():
     assert torch.equal(drafts.probability[0], torch.tensor([1.0, 0.0, 0.0]).expand(7, 3))
     assert torch.equal(drafts.ids[1], ids[1])
     assert torch.equal(drafts.probability[1], probability[1])
+
+
+class NothingFromTheHost(TorchDispatchMode):
+    """Refuses tensors made of Python numbers: on CUDA each is a copy that a captured graph cannot hold."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func is not torch.ops.aten.lift_fresh.default, "a constant of the host inside a step"
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_a_step_makes_no_tensors_of_numbers(network):
+    chain = made(Fixed("a", [3] * 5), Fixed("b", [5] * 5, taps=(0,)), Fixed("c", [2] * 5))
+    for source in chain.sources:
+        source.count = torch.tensor(source.count)
+    seen = seen_of(chain, [1, 3, 0])
+    result = outcome([1, 3, 0], [0, 2, NONE], [3, 2, 0], [1, 2, 0], features=torch.zeros(3, 1, 4))
+    with pytest.raises(AssertionError, match="a constant"), NothingFromTheHost():
+        torch.tensor([1, 2])
+    for source in chain.sources:
+        source.extend = lambda *rows: None
+    with NothingFromTheHost():
+        proposed = chain.propose(seen, network)
+        chain.verified(result)
+    assert proposed.source.tolist() == ([1, 1, NONE] if network else [0, 0, NONE])
 
 
 @pytest.mark.parametrize("rows", [2, 8])

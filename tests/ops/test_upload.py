@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from ocria.runtime import upload as module
-from ocria.runtime.upload import send, upload
+from ocria.ops import upload as module
+from ocria.ops.upload import send, upload
 
 
 @pytest.mark.parametrize(
