@@ -26,7 +26,7 @@ from statistics import median
 
 import numpy as np
 from samples import SamplesNotFound, find_samples, load_items
-from throughput import ROOT
+from throughput import PAGES
 
 from ocria.document.reader import NANO
 from ocria.errors import OcriaError
@@ -35,7 +35,6 @@ PLAIN = "none"
 TIE = 1e-4
 """Logits that are nearer to each other than this may come out in either order."""
 SCANS, BORN = "scans", "born digital"
-PAGES = [ROOT / "examples" / "scan.png", ROOT / "examples" / "report.pdf"]
 PDF_DPI = 200
 SHOWN = 15  # positions of a block in the table
 

@@ -11,6 +11,20 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\ufeff\ufffe\uffff]")
 _SOFT_HYPHEN = "\xad"
 _HYPHENS = "-\u2010"
 
+LOOK_ALIKES = {
+    "\u2010": "-",
+    "\u2011": "-",
+    "\u2012": "–",
+    "\u2212": "–",
+    "\u2015": "—",
+    "\u02bc": "’",
+    "\u2032": "'",
+    "\u2033": '"',
+    "´": "'",
+    "ſ": "s",
+}
+"""Characters that look like another, and that one: a model that reads print knows one spelling of each look."""
+
 _ESCAPED = re.compile(r"([\\*`|])|<(?=[A-Za-z/!?])|(?<!\w)_|_(?!\w)")
 
 

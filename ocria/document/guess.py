@@ -13,7 +13,7 @@ from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 
-from ocria.document.clean import clean_text, join_lines
+from ocria.document.clean import LOOK_ALIKES, clean_text, join_lines
 from ocria.document.geometry import turn_back
 from ocria.events import Box
 
@@ -21,16 +21,7 @@ from ocria.events import Box
 _PLAIN = str.maketrans(
     {
         **dict.fromkeys("\t\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u3000", " "),
-        "\u2010": "-",
-        "\u2011": "-",
-        "\u2012": "–",
-        "\u2212": "–",
-        "\u2015": "—",
-        "\u02bc": "’",
-        "\u2032": "'",
-        "\u2033": '"',
-        "´": "'",
-        "ſ": "s",
+        **LOOK_ALIKES,
     }
 )
 

@@ -6,6 +6,8 @@ The order is part of the format: append, never insert.
 
 import unicodedata
 
+from ocria.document.clean import LOOK_ALIKES
+
 _ASCII = "".join(chr(c) for c in range(0x20, 0x7F))
 _LATIN1_SYMBOLS = "¡¢£¥§©ª«®°±²³µ¶·¹º»¼½¾¿×÷"
 _LATIN1_LETTERS = "".join(chr(c) for c in range(0xC0, 0x100) if c not in (0xD7, 0xF7))
@@ -35,18 +37,9 @@ _FOLD = str.maketrans(
         "\u00ad": None,
         "\u200b": None,
         "\ufeff": None,
-        "\u2010": "-",
-        "\u2011": "-",
-        "\u2012": "–",
-        "\u2212": "–",
-        "\u2015": "—",
-        "\u02bc": "’",
-        "\u2032": "'",
-        "\u2033": '"',
-        "´": "'",
+        **LOOK_ALIKES,
         "ﬁ": "fi",
         "ﬂ": "fl",
-        "ſ": "s",
     }
 )
 

@@ -39,6 +39,15 @@ def tempered(logits, chunk, t, V, CHUNK: tl.constexpr):
 
 
 @triton.jit
+def weight_of_chunk(logits, highest, chunk, t, V, CHUNKS, CHUNK: tl.constexpr, BLOCK_C: tl.constexpr):
+    """What a chunk of a row's tempered logits weighs; `highest` has those of all chunks."""
+    c = tl.arange(0, BLOCK_C)
+    top = tl.div_rn(tl.max(tl.load(highest + c, c < CHUNKS, -_INF)), t)
+    y, _ = tempered(logits, chunk, t, V, CHUNK)
+    return tl.sum(weight(top - y))
+
+
+@triton.jit
 def best(key, column, inside):
     """The largest key among `inside`, and the lowest id that has it."""
     most = tl.max(tl.where(inside, key, -_INF))

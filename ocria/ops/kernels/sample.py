@@ -17,7 +17,7 @@ import triton.language as tl
 from ocria.errors import EngineError
 from ocria.ops.kernels.aot import SHAPES_4B, AotVariant
 from ocria.ops.kernels.fixed import noise, weight
-from ocria.ops.kernels.logits import CHUNK, WARPS, best, lowest, summary, tempered, weight_from
+from ocria.ops.kernels.logits import CHUNK, WARPS, best, lowest, summary, tempered, weight_from, weight_of_chunk
 from ocria.ops.register import wrap
 
 _INF = tl.constexpr(float("inf"))
@@ -53,10 +53,8 @@ def mass_kernel(
     row, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     t, k = tl.load(temperature + row), tl.load(top_k + row)
     if (t > 0) & (tl.load(top_p + row) < 1) & ((k <= 0) | (k >= V)):
-        c = tl.arange(0, BLOCK_C)
-        top = tl.div_rn(tl.max(tl.load(highest + row * CHUNKS + c, c < CHUNKS, -_INF)), t)
-        y, _ = tempered(logits + row * stride, chunk, t, V, CHUNK)
-        tl.store(out_mass + row * CHUNKS + chunk, tl.sum(weight(top - y)))
+        own = weight_of_chunk(logits + row * stride, highest + row * CHUNKS, chunk, t, V, CHUNKS, CHUNK, BLOCK_C)
+        tl.store(out_mass + row * CHUNKS + chunk, own)
 
 
 @triton.jit

@@ -13,7 +13,7 @@ import triton.language as tl
 from ocria.errors import EngineError
 from ocria.ops.kernels.aot import SHAPES_4B, AotVariant
 from ocria.ops.kernels.fixed import log_share, noise, uniform, weight
-from ocria.ops.kernels.logits import CHUNK, WARPS, best, lowest, summary, tempered, weight_from
+from ocria.ops.kernels.logits import CHUNK, WARPS, best, lowest, summary, tempered, weight_from, weight_of_chunk
 from ocria.ops.philox import ACCEPT, RESIDUAL
 from ocria.ops.register import wrap
 from ocria.ops.verify import LEAST
@@ -49,10 +49,8 @@ def mass_kernel(
     t, k = tl.load(temperature + b), tl.load(top_k + b)
     used = tl.load(count + b)
     if (t > 0) & ((k <= 0) | (k >= V)) & (row % T >= _anchor(given + b, used)) & (row % T < used):
-        c = tl.arange(0, BLOCK_C)
-        top = tl.div_rn(tl.max(tl.load(highest + row * CHUNKS + c, c < CHUNKS, -_INF)), t)
-        y, _ = tempered(logits + row * stride, chunk, t, V, CHUNK)
-        tl.store(out_mass + row * CHUNKS + chunk, tl.sum(weight(top - y)))
+        own = weight_of_chunk(logits + row * stride, highest + row * CHUNKS, chunk, t, V, CHUNKS, CHUNK, BLOCK_C)
+        tl.store(out_mass + row * CHUNKS + chunk, own)
 
 
 @triton.jit

@@ -5,7 +5,6 @@ and the features are those of a pass over exactly these tokens.
 """
 
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +19,7 @@ from ocria.ops.rope import text_rope
 from ocria.runtime.engine import Engine
 from ocria.runtime.options import EngineOptions
 from ocria.runtime.request import Request
+from ocria.spec.source import drafter_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,33 +91,6 @@ class Teacher:
         after = int(first.positions.max()) + 1 + torch.arange(output.shape[1])
         positions = torch.cat([first.positions, after.expand(3, -1)], dim=1)
         cos, sin = text_rope(positions.to(device), config.rotary_dim, config.rope_theta, config.mrope_section)
-        with tapped(network, self.taps) as outputs:
-            last = network.decoder(hidden, Window.whole(cos[None], sin[None], batch), None)
+        last, features = network.tapped(hidden, Window.whole(cos[None], sin[None], batch), None, self.taps)
         choice = network.logits(last[:, length - 1 :]).argmax(dim=-1)
-        return Forced(torch.cat([outputs[tap] for tap in self.taps], dim=-1), choice, drafter_position(positions))
-
-
-def drafter_position(positions: torch.Tensor) -> torch.Tensor:
-    """A drafter's rotary positions `[T]` of the target's `[3, T]`: its own in text, where the three are one; the
-    furthest axis in an image, which runs along a line's columns."""
-    return positions.amax(dim=0)
-
-
-@contextmanager
-def tapped(network, taps: Sequence[int]):
-    """Gives a dict that the passes inside fill: tap -> the residual stream behind that layer, `[B, T, D]`."""
-    outputs: dict[int, torch.Tensor] = {}
-
-    def keep(tap: int):
-        def hook(module, given, made):
-            x, more = made
-            outputs[tap] = x + more
-
-        return hook
-
-    hooks = [network.model.language_model.layers[tap].register_forward_hook(keep(tap)) for tap in taps]
-    try:
-        yield outputs
-    finally:
-        for hook in hooks:
-            hook.remove()
+        return Forced(features, choice, drafter_position(positions))
