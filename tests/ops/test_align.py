@@ -68,7 +68,7 @@ SIZES = [(2, 5, 6, 33, 1, 3), (3, 9, 12, 70, 57, 5), (8, 7, 9, 41, 64, 2), (17, 
 def test_forms_agree(rows, batch, slots, max_len, longest, tokens):
     seed = torch.seed() % 2**32
     proposed = 0
-    for i in range(8):
+    for i in range(12 if longest > 1 else 60):  # a text of one token is rarely proposed
         seen, text = draw(seed + i, batch, slots, max_len, longest, tokens)
         expected = run(align_reference, (*seen, *text, rows))
         proposed += int(expected[1].sum())

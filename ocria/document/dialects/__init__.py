@@ -52,9 +52,11 @@ def parse_answer(text: str, dialect: str, size: Size, extent: Size | None = NORM
     else:
         from ocria.document.dialects.markdown import parse_markdown as parse
     blocks, left_open = parse(text, frame)
+    for block in blocks:
+        block.text, block.markdown = _tidy(block.text), _tidy(block.markdown)
+    blocks = [block for block in blocks if block.text.strip() or block.type == "picture"]  # marks alone are no block
     for order, block in enumerate(blocks):
         block.order = order
-        block.text, block.markdown = _tidy(block.text), _tidy(block.markdown)
     return Answer(blocks, _fault(unclosed or left_open))
 
 

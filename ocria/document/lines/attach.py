@@ -91,18 +91,20 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray, barre
         # The middle of a mark must lie in the zone: a comma's under the baseline, a quote's over the x-line.
         inside = (centre > head - ABOVE * xh) & (centre < foot + BELOW * xh)
         inside &= (parts.y0[near] > head - 1.8 * xh) & (parts.y1[near] < foot + 1.4 * xh)
-        # A bar over or under the letters is a rule's remnant.
+        # A bar over or under the letters is a rule's remnant, a short one over them an accent.
         bar = w[near] >= 2 * h[near]
-        inside &= ~bar | ((centre > head - 0.3 * xh) & (centre < foot + 0.5 * xh))
-        off = np.maximum(np.maximum(head - centre, centre - foot), 0) / xh
+        over = np.where(w[near] < 0.8 * xh, ABOVE, 0.3)
+        inside &= ~bar | ((centre > head - over * xh) & (centre < foot + 0.5 * xh))
+        off = np.maximum(np.maximum(head - centre, centre - foot), 0)
         round_ = (h[near] > 0.3 * xh) & (w[near] < 1.5 * h[near]) & (h[near] < 1.5 * w[near])
         bullet = round_ & (parts.area[near] > 0.5 * h[near] * w[near]) & (off == 0) & (xc[near] < row.x0)
         dot = (np.maximum(h, w)[near] <= 0.6 * xh) & (np.abs(centre - foot) <= 0.35 * xh)
         x0, x1 = _grown(row, parts.x0[near], parts.x1[near], inside, bullet, inside & dot)
         inside &= (xc[near] >= x0) & (xc[near] <= x1)
         aside = np.maximum(np.maximum(row.x0 - parts.x1[near], parts.x0[near] - row.x1), 0) / xh
-        # A row that the mark stands in comes before one that it stands beside.
-        cost = off + np.where(aside > 0, 1 + 0.1 * np.minimum(aside, 5), 0)
+        # A row that the mark stands in comes before one that it stands beside. In pixels, for in x-heights all that
+        # is below a large capital would be near to it.
+        cost = off + xh * np.where(aside > 0, 1 + 0.1 * np.minimum(aside, 5), 0)
         better = inside & (cost < best[near])
         best[near[better]] = cost[better]
         of_part[near[better]] = k
