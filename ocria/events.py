@@ -29,6 +29,10 @@ class DocumentStarted(Event):
     path: str
     pages: int
     """How many pages will be read, which may be fewer than the document has."""
+    position: int = 1
+    """Which document of the batch this is, from 1."""
+    documents: int = 1
+    """How many the batch has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,14 @@ class PageDone(Event):
     markdown: str
     accept_length: float | None = None
     """As in `EngineTick`, of this page."""
+    result: Any = None
+    """The `ocria.Page`, as it was read: what depends on other pages, such as the level of headings, is decided when the
+    document is done. Not part of `to_dict`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        told = Event.to_dict(self)
+        del told["result"]
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +148,63 @@ class DocumentDone(Event):
         return {
             "type": "document_done", "path": self.path, "status": self.status, "seconds": self.seconds
         }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStarted(Event):
+    """Inputs were found and will be parsed one after the other."""
+
+    documents: int
+    pages: int | None = None
+    """Of all of them, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFailed(Event):
+    """A document of a batch could not be parsed or written at all; the batch goes on."""
+
+    path: str
+    message: str
+    """Without the path."""
+    cure: str | None
+    exit_code: int
+    """Of the error, as the command line has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSkipped(Event):
+    """A document of a batch was done by an earlier run with the same options and model."""
+
+    path: str
+    status: str
+    """As in `DocumentDone`, or `failed` where it could not be opened."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentWritten(Event):
+    path: str
+    outputs: tuple[str, ...]
+    """Paths of the files that now hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone(Event):
+    """The end of a batch, in numbers of documents and pages."""
+
+    ok: int
+    partial: int
+    failed: int
+    skipped: int
+    """Done by an earlier run; not among the others."""
+    interrupted: int
+    """Begun and not finished, or not begun."""
+    pages: int
+    """Read in this run."""
+    failed_pages: int
+    """Neither `ok` nor `blank`."""
+    tokens_out: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

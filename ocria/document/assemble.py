@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 
-from ocria.document.layout import lay_out
+from ocria.document.finish import finish
 from ocria.document.look import PageFacts
 from ocria.document.options import ParseOptions
-from ocria.document.pdf import PdfSource
 from ocria.document.ranges import select_pages
 from ocria.document.read_pages import PageJob, fault_of, note_of, read_pages
 from ocria.document.reader import Reader, ReaderLike
 from ocria.document.result import BLANK, FAILED, OK, Document, Page
 from ocria.document.route import Route, choose_route, text_layer_doubt
-from ocria.document.source import Source
+from ocria.document.source import Source, SourcePage
 from ocria.events import (
     DocumentDone,
     DocumentStarted,
@@ -70,7 +69,7 @@ class Run:
             yield Note("debug", f"engine ran {self.reader.ran()}", source.path)
         document.pages.sort(key=lambda page: page.index)
         document.interrupted = len(document.pages) < len(numbers)
-        level_headings(document)
+        finish(document, self.options)
         document.seconds = time.monotonic() - self.begun
         yield DocumentDone(source.path, document.status, document.seconds, document)
 
@@ -94,7 +93,7 @@ class Run:
             if route.kind == "blank":
                 _blank(page, facts)
             else:
-                yield from self._text(page, facts)
+                yield from self._text(source_page, page, facts)
         except Exception as error:  # whatever a damaged page does, the others must not suffer
             page = failed_page(number, facts, route, error)
         if page.error is not None:
@@ -102,7 +101,7 @@ class Run:
         page.seconds = time.monotonic() - begun
         yield page
 
-    def _text(self, page: Page, facts: PageFacts) -> Iterator[Event]:
+    def _text(self, source_page: SourcePage, page: Page, facts: PageFacts) -> Iterator[Event]:
         """Take the text layer."""
         if facts.letters == 0 and facts.hidden_letters == 0:
             page.status = FAILED
@@ -111,8 +110,7 @@ class Run:
         doubt = text_layer_doubt(facts)
         if doubt is not None:
             yield Note("warning", f"the text layer may be wrong: {doubt}", self.source.path, page.index)
-        assert isinstance(self.source, PdfSource), "only PDF pages have a text layer"
-        layout = lay_out(self.source.pdf, page.index - 1)
+        layout = source_page.lay_out()
         page.blocks, page.rotation = layout.blocks, layout.turned
         if not any(block.text for block in page.blocks):
             page.status = FAILED
@@ -138,7 +136,7 @@ class Run:
         document.pages.append(item)
         yield PageDone(
             self.source.path, item.index, item.status, item.route, item.seconds, item.tokens_out, item.markdown,
-            item.acceptance and item.acceptance["accept_length"],
+            item.acceptance and item.acceptance["accept_length"], item,
         )  # fmt: skip
 
 
@@ -148,17 +146,6 @@ def failed_page(number: int, facts: PageFacts | None, route: Route, error: Excep
     page.status = FAILED
     page.error = fault_of(error)
     return page
-
-
-def level_headings(document: Document) -> None:
-    """Give headings of one font size the same level all over the document."""
-    headings = [b for b in document.blocks if b.type in ("title", "heading") and b.font_size]
-    sizes = sorted({round(b.font_size) for b in headings}, reverse=True)[:6]
-    for block in headings:
-        size = round(block.font_size)
-        level = sizes.index(size) + 1 if size in sizes else 6
-        block.level = level
-        block.markdown = f"{'#' * level} {block.markdown.lstrip('#').lstrip()}"
 
 
 def _empty_page(number: int, facts: PageFacts | None, route: Route) -> Page:

@@ -8,6 +8,7 @@ from PIL import Image
 from ocria.document.decode import DAMAGE, decode, open_image, salvage
 from ocria.document.guess import Word
 from ocria.document.look import PageFacts, look_at_pixels
+from ocria.document.result import Layout
 from ocria.errors import InputError
 
 # Sheets are about 11 inches long; a photo's stated 72 dots per inch would make them metres.
@@ -103,6 +104,10 @@ class ImagePage:
     def words(self) -> list[Word]:
         """None: an image has no text layer."""
         return []
+
+    def lay_out(self) -> Layout:
+        """No block: an image has no text layer."""
+        return Layout([], 0)
 
 
 def _resolution(image: Image.Image, stated: tuple[float, float] | None, scale: float) -> float:

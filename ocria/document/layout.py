@@ -6,7 +6,6 @@ No OCR engine is ever started here: pymupdf4llm's own use of one is switched off
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import pymupdf
 from pymupdf4llm.helpers.document_layout import LayoutBox, ParsedDocument, parse_document
@@ -15,7 +14,7 @@ from pymupdf4llm.ocr import OCRMode
 from ocria.document.clean import clean_text, escape_markdown, join_lines
 from ocria.document.geometry import turn_back, within
 from ocria.document.mupdf import quiet_stdout, serial
-from ocria.document.result import Block
+from ocria.document.result import Block, Layout
 from ocria.document.table import table_markdown, table_text
 
 # Points; more than any sheet of paper has (A0 is 3370 long).
@@ -37,14 +36,6 @@ _TYPES = {
     "caption": "caption",
     "footnote": "footnote",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Blocks in reading order and the degrees clockwise by which the page was turned to lay it out."""
-
-    blocks: list[Block]
-    turned: int
 
 
 @serial

@@ -13,6 +13,8 @@ UNITS = ("page", "line")
 DIALECTS = ("markdown", "html", "json", "text")
 DTYPES = ("float32", "bfloat16")
 RULES = ("exact", "token", "block")
+TABLE_FORMATS = ("auto", "md", "html", "csv")
+IMAGES = ("none", "placeholder", "embed", "extract")
 MOST_DRAFT_ROWS = 64
 RINGS = (0, 2, 4, 8, 16, 32, 64, 128)
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
@@ -49,8 +51,21 @@ class ParseOptions:
     """What the model and its state may take, in bytes or as `"4G"`, `"512M"` (powers of 1024); None takes what is
     free, on the CPU half of it."""
     timeout: float | None = None
-    """Seconds that a page may take once it is with the model; pages that are read together share them. What was read
-    until then is kept and the page has the status `timeout`."""
+    """Seconds that a document may take. Pages that are not done by then have the status `timeout`."""
+    page_timeout: float | None = None
+    """Seconds that a page may take to be rendered, and again once it is with the model, where pages that are read
+    together share them. What was read until then is kept and the page has the status `timeout`."""
+    jobs: int | None = None
+    """Processes that open and draw files, so that a crash in there costs one page; 0 does it in this process, None
+    takes one."""
+    keep_headers_footers: bool = False
+    """Whether running headers and footers are part of Markdown, HTML and text; in JSON they always are."""
+    table_format: str = "auto"
+    """How tables stand in Markdown: `md` (pipe tables), `html`, `csv` (in a code block), or `auto`, which takes HTML
+    where cells span rows or columns."""
+    images: str = "none"
+    """What becomes of figures: `none`, `placeholder` (a comment says where one is), `embed` (in the output itself), or
+    `extract` (as files beside the output)."""
     compile: bool = False
     """Run steps through torch.compile."""
     graph: bool | None = None
@@ -87,18 +102,23 @@ class ParseOptions:
         _one_of("verify", self.verify, RULES)
         if self.ring is not None and self.ring not in RINGS:
             raise UsageError(f"ring must be one of {', '.join(map(str, RINGS))}, not {self.ring!r}")
-        for name in ("compile", "graph", "overlap"):
+        for name in ("compile", "graph", "overlap", "keep_headers_footers"):
             value = getattr(self, name)
-            if not isinstance(value, bool) and (value is not None or name == "compile"):
+            if not isinstance(value, bool) and (value is not None or name not in ("graph", "overlap")):
                 raise UsageError(f"{name} must be true or false, not {value!r}")
-        if self.timeout is not None and not (_is_number(self.timeout) and 0 < self.timeout < float("inf")):
-            raise UsageError(f"timeout must be seconds above 0, not {self.timeout!r}")
+        for name in ("timeout", "page_timeout"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and 0 < value < float("inf")):
+                raise UsageError(f"{name} must be seconds above 0, not {value!r}")
+        _one_of("table_format", self.table_format, TABLE_FORMATS)
+        _one_of("images", self.images, IMAGES)
         if self.memory is not None:
             parse_size(self.memory)
         for name, low, high in (
             ("dpi", 36, 1200),
             ("batch", 1, 4096),
             ("threads", 1, 1024),
+            ("jobs", 0, 256),
             ("draft_rows", 1, MOST_DRAFT_ROWS),
             ("max_output_tokens", 1, 1 << 20),
             ("min_pixels", 1, 1 << 30),

@@ -8,6 +8,7 @@ import pymupdf
 from ocria.document.guess import Word
 from ocria.document.look import LOOK_DPI, PageFacts, look_at_pdf_page
 from ocria.document.mupdf import serial, take_warnings
+from ocria.document.result import Layout
 from ocria.errors import EncryptedError, InputError
 
 _DEFAULT_DPI = 300
@@ -92,6 +93,13 @@ class PdfPage:
             Word(text, tuple(pymupdf.Rect(box) * shown), (block, line))
             for *box, text, block, line, _ in page.get_text("words")
         ]
+
+
+    def lay_out(self) -> Layout:
+        # The layout analysis loads a model of its own, which files without a text layer do not need.
+        from ocria.document.layout import lay_out
+
+        return lay_out(self.source.pdf, self.number - 1)
 
 
 def _pixels(page: pymupdf.Page, dpi: float, gray: bool) -> tuple[np.ndarray, float]:

@@ -126,7 +126,7 @@ class Reader:
         self.model = ModelInfo(profile.name, loaded.source.revision or _weights_version(loaded.source.folder))
         self._prompt = loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
         self._engine = Engine(loaded.with_profile(profile), placed.options)
-        self._timeout_s, self._tick_interval_s = options.timeout, placed.options.tick_interval_s
+        self._timeout_s, self._tick_interval_s = options.page_timeout, placed.options.tick_interval_s
         self.about = f"{placed}; {plan}"
         """Device, dtype, the levers that are on and the memory plan, for people."""
 

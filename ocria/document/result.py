@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ocria.errors import OcriaError
 from ocria.events import Box
 
 OK = "ok"
@@ -36,6 +37,19 @@ class Cell:
     """Whether it names a row or a column."""
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The pixels of a figure, cut out of its page."""
+
+    data: bytes
+    """An encoded image."""
+    media_type: str
+    """`image/png` or `image/jpeg`."""
+    width: int
+    """Pixels."""
+    height: int
+
+
 @dataclass(slots=True)
 class Block:
     """One block of a page, such as a paragraph or a table."""
@@ -58,7 +72,17 @@ class Block:
     level: int | None = None
     """Of headings, from 1."""
     cells: list[Cell] | None = None
-    """Of tables that a page model read, row by row; what a cell spans holds no other."""
+    """Of tables, row by row; what a cell spans holds no other. None where only the text is known."""
+    picture: Picture | None = None
+    """Of figures, where the options ask for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Blocks in reading order and the degrees clockwise by which the page was turned to lay it out."""
+
+    blocks: list[Block]
+    turned: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +158,16 @@ class Document:
     """None when no page was read from its pixels."""
     seconds: float = 0.0
     interrupted: bool = False
+    error: OcriaError | None = None
+    """Why the document could not be read at all; only in batches, where one file's fault does not end the run."""
 
     @property
     def status(self) -> str:
         """`ok`, `partial` (some pages did not come out whole), `failed` (none did) or `interrupted`."""
         if self.interrupted:
             return "interrupted"
+        if self.error is not None:
+            return "failed"
         bad = sum(page.status not in (OK, BLANK) for page in self.pages)
         lost = sum(page.status in (FAILED, TIMEOUT) for page in self.pages)
         if self.pages and lost == len(self.pages):

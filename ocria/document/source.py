@@ -12,6 +12,7 @@ import numpy as np
 from ocria.document.guess import Word
 from ocria.document.kind import COMIC, IMAGE, PDF, kind_of
 from ocria.document.look import PageFacts
+from ocria.document.result import Layout
 from ocria.errors import InputError, UsageError
 
 STDIN_NAME = "<stdin>"
@@ -30,6 +31,9 @@ class SourcePage(Protocol):
 
     def words(self) -> list[Word]:
         """The words of the text layer, hidden ones too, in the order of the file."""
+
+    def lay_out(self) -> Layout:
+        """The blocks of the text layer in reading order; none where there is no text layer."""
 
 
 class Source(Protocol):

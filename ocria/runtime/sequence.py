@@ -111,7 +111,7 @@ class Sequence:
         if reason == "timeout":
             error = TimeoutExceeded(
                 f"time ran out after {self.request.limits.timeout_s:g} s and {len(self.tokens)} tokens",
-                cure="Raise --timeout, or leave it out.",
+                cure="Raise --page-timeout, or leave it out.",
             )
         if reason == "degenerate":
             loop_start = self.text.length_of(self.tokens[: sum(loop_of(self.tokens, self.bounds))])

@@ -7,7 +7,8 @@ from made import samples
 from rapidfuzz.fuzz import partial_ratio
 
 import ocria
-from ocria.cli import build_parser, exit_code
+from ocria.cli import build_parser
+from ocria.cli.parse import exit_code
 from ocria.document.options import OPTION_NAMES
 from ocria.errors import OcriaError
 

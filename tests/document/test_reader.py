@@ -95,11 +95,11 @@ def test_a_reading_tells_what_the_engine_does(reader, crops):
 
 def test_time_runs_out(checkpoint, crops):
     """Half of the lines would never be reached within a nanosecond."""
-    reader = Reader(ParseOptions(model=str(checkpoint), max_output_tokens=9, batch=2, timeout=1e-9))
+    reader = Reader(ParseOptions(model=str(checkpoint), max_output_tokens=9, batch=2, page_timeout=1e-9))
     for read in reader.read_lines(crops):
         assert read.status == "timeout"
         assert read.error.startswith("time ran out after 1e-09 s and 0 tokens")
-        assert "--timeout" in read.error
+        assert "--page-timeout" in read.error
         assert (read.text, read.tokens_out) == ("", 0)
 
 

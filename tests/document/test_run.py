@@ -105,15 +105,15 @@ def test_a_bad_line_shows_in_the_status_of_its_page(scan, status, expected):
 
 
 def test_a_page_that_raises_keeps_its_place_and_the_others_survive(born_digital, monkeypatch):
-    from ocria.document import assemble
+    from ocria.document import layout
 
     def fail(pdf, index):
         if index == 0:
             raise ValueError("broken on purpose")
         return lay_out(pdf, index)
 
-    lay_out = assemble.lay_out
-    monkeypatch.setattr(assemble, "lay_out", fail)
+    lay_out = layout.lay_out
+    monkeypatch.setattr(layout, "lay_out", fail)
     events = []
     document = ocria.parse(born_digital, on_event=events.append)
     assert [page.status for page in document.pages] == ["failed", "ok"]
@@ -160,7 +160,7 @@ def test_what_the_engine_tells_comes_through_the_same_bus(born_digital, scan):
 
 
 def test_time_that_runs_out_is_told_apart(scan):
-    from ocria.cli import exit_code
+    from ocria.cli.parse import exit_code
 
     cut = ReadText("only this", 0.8, "timeout", 8, 2, "time ran out after 2 s")
     document = ocria.parse(scan, reader=FakeReader([LINES[0], cut, LINES[2]]))

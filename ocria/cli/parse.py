@@ -1,8 +1,4 @@
-"""The `ocria` command.
-
-Standard output carries data only; progress, notes and errors go to standard error. Nothing heavy is imported
-before it is needed, so that help and errors of usage come at once.
-"""
+"""`ocria parse`."""
 
 from __future__ import annotations
 
@@ -12,24 +8,24 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ocria import __version__
+from ocria.cli.options import add_engine, add_facts
+from ocria.cli.output import to_standard_output
 from ocria.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_PARTIAL,
     InputError,
-    OcriaError,
     OutputError,
     TimeoutExceeded,
     UsageError,
 )
-from ocria.progress import KINDS, Reporter, make_reporter
+from ocria.progress import KINDS, Reporter
 
 if TYPE_CHECKING:
     from ocria.document.result import Document
@@ -55,41 +51,7 @@ exit codes:
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    reporter = make_reporter(options.progress, quiet=options.quiet, verbose=options.verbose)
-    try:
-        return options.run(options, reporter)
-    except OcriaError as error:
-        reporter.error(str(error), error.exit_code)
-        return error.exit_code
-    except BrokenPipeError:
-        return EXIT_OK  # the reader of our output has seen enough
-    except KeyboardInterrupt:
-        reporter.error("interrupted", EXIT_INTERRUPTED)
-        return EXIT_INTERRUPTED
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="ocria",
-        description="Turn PDFs and page images into Markdown, text or JSON, on this machine.",
-        epilog="`ocria COMMAND --help` lists the options of a command.",
-    )
-    parser.add_argument("--version", action="version", version=f"ocria {__version__}")
-    parser.set_defaults(progress="none", quiet=False, verbose=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_parse(commands)
-    models = commands.add_parser("models", help="list the kinds of checkpoint that ocria knows")
-    models.set_defaults(run=_models)
-    _add_doctor(commands)
-    return parser
-
-
-def _add_parse(commands: Any) -> None:
+def add_parse(commands: Any) -> None:
     parser = commands.add_parser(
         "parse",
         help="parse a document",
@@ -97,7 +59,7 @@ def _add_parse(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=_parse)
+    parser.set_defaults(run=parse)
     parser.add_argument("file", metavar="FILE", help="the document, or - for standard input")
     parser.add_argument("-p", "--pages", metavar="RANGES", help="pages such as 1-3,8 or 5- (1-based; default: all)")
     parser.add_argument("--password", help="password of an encrypted PDF; seen by other users of the machine")
@@ -111,6 +73,21 @@ def _add_parse(commands: Any) -> None:
     output.add_argument("-o", "--output", metavar="FILE", default="-", help="file to write; - is standard output")
     output.add_argument("-f", "--format", choices=_FORMATS, help="default: by the name of the output, else md")
     output.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
+    output.add_argument(
+        "--table-format",
+        choices=("auto", "md", "html", "csv"),
+        default="auto",
+        help="how tables stand in Markdown (default: md, html where cells span)",
+    )
+    output.add_argument(
+        "--images",
+        choices=("none", "placeholder", "embed", "extract"),
+        default="none",
+        help="what becomes of figures (default: none)",
+    )
+    output.add_argument(
+        "--keep-headers-footers", action="store_true", help="running headers and footers too (JSON always has them)"
+    )
     output.add_argument("--page-markers", action="store_true", help="mark where each page begins")
     output.add_argument("-q", "--quiet", action="store_true", help="only errors on standard error")
     output.add_argument(
@@ -133,89 +110,22 @@ def _add_parse(commands: Any) -> None:
         "model: every page from its pixels; text: never load the model",
     )
     reading.add_argument("--dpi", type=int, help="resolution of rendered PDF pages (default: that of the scan, or 300)")
+    reading.add_argument("--timeout", type=float, metavar="SECONDS", help="most time of a document")
     reading.add_argument(
-        "--timeout",
+        "--page-timeout",
         type=float,
         metavar="SECONDS",
-        help="most time of a page in the model; what was read until then is kept (pages read together share it)",
+        help="most time of a page, to be drawn and again in the model, where pages read together share it; what was "
+        "read until then is kept",
     )
-    _add_engine(parser)
-    _add_facts(parser)
+    reading.add_argument(
+        "-j", "--jobs", type=int, metavar="N", help="processes that open and draw files; 0: none (default: 1)"
+    )
+    add_engine(parser)
+    add_facts(parser)
 
 
-def _add_doctor(commands: Any) -> None:
-    parser = commands.add_parser(
-        "doctor",
-        help="show versions, devices, and how a model would use the memory",
-        description="Show versions, devices, and how a model would use the memory; its weights are not loaded.",
-    )
-    parser.set_defaults(run=_doctor)
-    _add_engine(parser)
-    _add_facts(parser)
-
-
-def _add_engine(parser: argparse.ArgumentParser) -> None:
-    engine = parser.add_argument_group("engine")
-    engine.add_argument("--model", metavar="NAME", help="folder or name of a checkpoint (default: the embedded one)")
-    engine.add_argument("--device", help="cpu, cuda or cuda:N (default: cuda if there is one)")
-    engine.add_argument("--dtype", choices=("float32", "bfloat16"), help="default: float32 on the CPU, else bfloat16")
-    engine.add_argument("--batch", type=int, metavar="N", help="most requests that run at the same time")
-    engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the engine")
-    engine.add_argument(
-        "--memory", metavar="SIZE", help="what model and state may take, such as 4G (default: what is free, or half)"
-    )
-    engine.add_argument("--compile", action="store_true", help="run steps through torch.compile")
-    engine.add_argument(
-        "--no-graph", dest="graph", action="store_const", const=False, help="no CUDA graphs (default: on CUDA)"
-    )
-    engine.add_argument(
-        "--no-overlap",
-        dest="overlap",
-        action="store_const",
-        const=False,
-        help="read the tokens of a step before the next one is launched (default: after it, on CUDA)",
-    )
-    engine.add_argument(
-        "--ring",
-        type=int,
-        metavar="N",
-        help="recent rows replayed over the state: a power of two up to 128, or 0 to write it in every step "
-        "(default: 0 on the CPU without drafts, else what suits the steps)",
-    )
-    engine.add_argument(
-        "--draft",
-        default="auto",
-        metavar="WHAT",
-        help="what proposes tokens for the model to verify, for speed alone: none, lookup (text layer, repetition), "
-        "vision (a first reading of a line), own (the model's drafter), a drafter's folder, several joined by "
-        "commas, or auto (default)",
-    )
-    engine.add_argument(
-        "--draft-rows",
-        type=int,
-        metavar="N",
-        help="rows of a step: the last token and the drafts behind it (default: chosen for each step)",
-    )
-    engine.add_argument(
-        "--verify",
-        choices=("exact", "token", "block"),
-        default="exact",
-        help="how drafts are accepted where tokens are drawn: as without drafts, or with the same distribution and "
-        "faster (default: exact)",
-    )
-
-
-def _add_facts(parser: argparse.ArgumentParser) -> None:
-    facts = parser.add_argument_group("facts about a checkpoint whose profile does not state them")
-    facts.add_argument("--prompt", help="what the model is asked")
-    facts.add_argument("--unit", choices=("page", "line"), help="what one request reads")
-    facts.add_argument("--dialect", choices=("markdown", "html", "json", "text"), help="what the model writes")
-    facts.add_argument("--max-output-tokens", type=int, metavar="N", help="length limit of one request")
-    facts.add_argument("--min-pixels", type=int, metavar="N", help="smallest image the model is given")
-    facts.add_argument("--max-pixels", type=int, metavar="N", help="largest image the model is given")
-
-
-def _parse(options: argparse.Namespace, reporter: Reporter) -> int:
+def parse(options: argparse.Namespace, reporter: Reporter) -> int:
     from ocria.document.api import stream
     from ocria.document.options import OPTION_NAMES
     from ocria.document.ranges import parse_ranges
@@ -293,22 +203,7 @@ def _write(options: argparse.Namespace, content: str) -> None:
 
         write_atomically(options.output, content)
     else:
-        _to_standard_output(content)
-
-
-def _to_standard_output(content: str) -> None:
-    """Write in UTF-8 whatever the locale says: a document holds any character."""
-    if sys.stdout is None:
-        raise OutputError("standard output is closed")
-    try:
-        sys.stdout.buffer.write(content.encode("utf-8", "replace"))
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        # What is left in the buffer goes elsewhere, so that the flush at the end does not complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+        to_standard_output(content)
 
 
 def _cancel_on_interrupt(said: bytes | None) -> threading.Event:
@@ -326,24 +221,3 @@ def _cancel_on_interrupt(said: bytes | None) -> threading.Event:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
     return cancel
-
-
-def _models(options: argparse.Namespace, reporter: Reporter) -> int:
-    from ocria.doctor import models_report
-
-    _to_standard_output(models_report() + "\n")
-    return EXIT_OK
-
-
-def _doctor(options: argparse.Namespace, reporter: Reporter) -> int:
-    from ocria.doctor import doctor_report, memory_report
-    from ocria.document.options import OPTION_NAMES, ParseOptions
-
-    chosen = ParseOptions(**{name: getattr(options, name) for name in OPTION_NAMES if hasattr(options, name)})
-    _to_standard_output(doctor_report() + "\n")
-    _to_standard_output(memory_report(chosen) + "\n")
-    return EXIT_OK
-
-
-if __name__ == "__main__":
-    sys.exit(main())
