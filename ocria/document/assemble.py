@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 
+from ocria.document.facts import PageFacts
 from ocria.document.finish import finish
-from ocria.document.look import PageFacts
 from ocria.document.options import ParseOptions
 from ocria.document.ranges import select_pages
 from ocria.document.read_pages import PageJob, fault_of, note_of, read_pages
 from ocria.document.reader import Reader, ReaderLike
-from ocria.document.result import BLANK, FAILED, OK, Document, Page
+from ocria.document.result import BLANK, FAILED, OK, TRUNCATED, Document, Page
 from ocria.document.route import Route, choose_route, text_layer_doubt
 from ocria.document.source import Source, SourcePage
 from ocria.events import (
@@ -150,9 +150,12 @@ def failed_page(number: int, facts: PageFacts | None, route: Route, error: Excep
 
 def _empty_page(number: int, facts: PageFacts | None, route: Route) -> Page:
     width, height = (facts.width, facts.height) if facts else (0.0, 0.0)
-    return Page(
+    page = Page(
         number, OK, round(width, 2), round(height, 2), rotation=0, route=route.kind, reason=route.reason
     )
+    if facts is not None and facts.missing is not None:
+        page.status, page.error = TRUNCATED, facts.missing
+    return page
 
 
 def _helps(facts: PageFacts) -> bool:
@@ -167,5 +170,5 @@ def _blank(page: Page, facts: PageFacts) -> None:
     if broken and not facts.letters:
         page.status = FAILED
         page.error = f"the page's content is damaged ({broken[0]})"
-    else:
+    elif page.status == OK:
         page.status = BLANK

@@ -1,8 +1,20 @@
-"""Boxes on turned pages."""
+"""Where things stand on a page, and boxes on turned pages."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ocria.events import Box
+
+
+@dataclass(frozen=True, slots=True)
+class LinePlace:
+    """Where a line stands, in points of the displayed page."""
+
+    box: Box
+    baseline: float
+    """y in the middle of the line."""
+    x_height: float
 
 
 def turn_back(box: Box, turned: int, width: float, height: float) -> Box:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from PIL import Image
 
 from ocria.document.decode import DAMAGE, decode, open_image, salvage
+from ocria.document.facts import PageFacts
 from ocria.document.guess import Word
-from ocria.document.look import PageFacts, look_at_pixels
+from ocria.document.look import look_at_pixels
 from ocria.document.result import Layout
 from ocria.errors import InputError
 
 # Sheets are about 11 inches long; a photo's stated 72 dots per inch would make them metres.
 _ASSUMED_LONG_SIDE = 11.0
 _BELIEVABLE_LONG_SIDE = (3.0, 50.0)
+_MISSING = "parts of the image are missing and were left white"
 # A screenshot of a long web page is no sheet: its width tells.
 _LEAST_WIDTH = 3.0
 
@@ -95,7 +99,8 @@ class ImagePage:
 
     def look(self) -> PageFacts:
         image, dpi = self.source.frame(self._frame)
-        return look_at_pixels(image, dpi)
+        facts = look_at_pixels(image, dpi)
+        return replace(facts, missing=_MISSING) if self.source.repaired else facts
 
     def render(self, dpi: int | None) -> np.ndarray:
         """The frame at its own resolution: resampling a scan only loses. `dpi` applies to PDF pages."""

@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 import pymupdf
 from PIL import Image
 
+from ocria.document.facts import PageFacts
 from ocria.document.ink import ink_mask, is_blank
 from ocria.document.mupdf import take_warnings
 from ocria.document.trust import distrust
 
 LOOK_DPI = 72
 _INVISIBLE = 3  # PDF text render mode
-
-
-@dataclass(frozen=True, slots=True)
-class PageFacts:
-    """What is known of a page without reading it."""
-
-    width: float
-    """Points, as displayed."""
-    height: float
-    blank: bool
-    """No print in the pixels."""
-    letters: int = 0
-    """Visible characters of the text layer."""
-    hidden_letters: int = 0
-    """Characters of the text layer that do not show: invisible, transparent or under an image."""
-    ink_in_text: float = 0.0
-    """Share of the ink that lies in the boxes of visible characters."""
-    image_cover: float = 0.0
-    """Share of the page under images."""
-    distrust: str | None = None
-    """Why the characters cannot be believed."""
-    warnings: list[str] = field(default_factory=list)
-    """What the PDF engine complained about."""
 
 
 def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFacts:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pymupdf
 
+from ocria.document.facts import PageFacts
 from ocria.document.guess import Word
-from ocria.document.look import LOOK_DPI, PageFacts, look_at_pdf_page
+from ocria.document.look import LOOK_DPI, look_at_pdf_page
 from ocria.document.mupdf import serial, take_warnings
 from ocria.document.result import Layout
 from ocria.errors import EncryptedError, InputError

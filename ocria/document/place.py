@@ -4,15 +4,14 @@ born-digital page: PyMuPDF's layout works on text and finds nothing on a bare im
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pymupdf
 
+from ocria.document.geometry import LinePlace
 from ocria.document.layout import lay_out
 from ocria.document.mupdf import serial
 from ocria.document.result import Block
-from ocria.events import Box
 
 # Of the built-in fonts; MuPDF takes glyphs it lacks from others, so that any character survives.
 _FONT = "tiro"
@@ -20,16 +19,6 @@ _X_HEIGHT = 0.46
 """Share of the font size."""
 # Sizes this near to the most common one are taken for it: what is measured varies with the letters of a line.
 _SAME_SIZE = 0.15
-
-
-@dataclass(frozen=True, slots=True)
-class LinePlace:
-    """Where a line stands, in points of the displayed page."""
-
-    box: Box
-    baseline: float
-    """y in the middle of the line."""
-    x_height: float
 
 
 @serial

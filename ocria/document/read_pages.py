@@ -10,9 +10,9 @@ from threading import Event as Flag
 import numpy as np
 
 from ocria.document.dialects import parse_answer
-from ocria.document.geometry import turn_back, within
+from ocria.document.geometry import LinePlace, turn_back, within
 from ocria.document.guess import line_guesses, page_guess, turned_words
-from ocria.document.place import LinePlace, lay_out_lines
+from ocria.document.place import lay_out_lines
 from ocria.document.reader import (
     STATUSES_WORST_FIRST,
     ReaderLike,

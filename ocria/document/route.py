@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocria.document.look import PageFacts
+from ocria.document.facts import PageFacts
 
 # A page number stamped on a scan, or one caption on a picture, is no text layer of the page.
 _FEW_LETTERS = 40

@@ -9,9 +9,9 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
+from ocria.document.facts import PageFacts
 from ocria.document.guess import Word
 from ocria.document.kind import COMIC, IMAGE, PDF, kind_of
-from ocria.document.look import PageFacts
 from ocria.document.result import Layout
 from ocria.errors import InputError, UsageError
 
