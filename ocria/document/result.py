@@ -128,11 +128,24 @@ class Page:
 
     @property
     def markdown(self) -> str:
-        return "\n\n".join(block.markdown for block in self.blocks if block.markdown)
+        """As the document's Markdown has this page, without its running headers and footers."""
+        from ocria.document.write.markdown import page_markdown
+
+        return page_markdown(self)
 
     @property
     def text(self) -> str:
-        return "\n\n".join(block.text for block in self.blocks if block.text)
+        """As the document's text has this page, without its running headers and footers."""
+        from ocria.document.write.text import page_text
+
+        return page_text(self)
+
+    @property
+    def html(self) -> str:
+        """As a section of HTML."""
+        from ocria.document.write.html import page_html
+
+        return page_html(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +203,13 @@ class Document:
         from ocria.document.write.text import to_text
 
         return to_text(self)
+
+    @property
+    def html(self) -> str:
+        """A whole HTML document."""
+        from ocria.document.write.html import to_html
+
+        return to_html(self)
 
     def to_json(self) -> str:
         """The JSON form, described by `ocria/document/write/schema.json`."""

@@ -179,11 +179,11 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": 4 * _DEEPEST_LIST})
     parser.enable(["table", "strikethrough"])
     parser.disable(["lheading", "code", "blockquote", "reference", "html_block", "fence"])
-    parser.inline.ruler.before("escape", "formula", _formula_rule)
+    parser.inline.ruler.before("escape", "formula", formula_rule)
     return parser
 
 
-def _formula_rule(state: StateInline, silent: bool) -> bool:
+def formula_rule(state: StateInline, silent: bool) -> bool:
     """A formula in running text: its characters are no marks."""
     if state.src[state.pos] not in "$\\":
         return False

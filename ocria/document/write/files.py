@@ -9,8 +9,8 @@ from pathlib import Path
 from ocria.errors import OutputError
 
 
-def write_atomically(path: Path | str, content: str) -> None:
-    """Write UTF-8 text under a temporary name in the same folder and rename it: no reader ever sees a half
+def write_atomically(path: Path | str, content: str | bytes) -> None:
+    """Write bytes, or text as UTF-8, under a temporary name in the same folder and rename it: no reader sees a half
     file, and an old one stays whole until then. A link stays one, its target is written; devices and pipes are
     written as they are, for a rename would put a file in their place.
 
@@ -20,7 +20,7 @@ def write_atomically(path: Path | str, content: str) -> None:
         OutputError: the folder is missing or not writable, the disk is full.
     """
     path = Path(path)
-    data = content.encode("utf-8", "replace")
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     temporary = None
     try:
         if is_device(path):

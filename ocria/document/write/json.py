@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import asdict
 from typing import Any
 
 from ocria import __version__
+from ocria.document.options import ParseOptions
 from ocria.document.result import Block, Document, LineText, Page
+from ocria.document.write.pictures import Target
+from ocria.errors import OcriaError
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
+_DEFAULTS = ParseOptions()
 
 
-def to_json(document: Document) -> str:
+def to_json(document: Document, options: ParseOptions = _DEFAULTS, picture_target: Target | None = None) -> str:
     """The document as indented JSON text."""
-    return json.dumps(to_dict(document), ensure_ascii=False, indent=2) + "\n"
+    return json.dumps(to_dict(document, options, picture_target), ensure_ascii=False, indent=2) + "\n"
 
 
-def to_dict(document: Document) -> dict[str, Any]:
-    """The document as plain data."""
+def to_dict(
+    document: Document, options: ParseOptions = _DEFAULTS, picture_target: Target | None = None
+) -> dict[str, Any]:
+    """The document as plain data. Running headers and footers are always part of it; figures bear their pixels where
+    the options embed them, the names of their files where they extract them."""
     model = document.model
     return {
         "schema_version": SCHEMA_VERSION,
@@ -26,12 +34,19 @@ def to_dict(document: Document) -> dict[str, Any]:
         "model": None if model is None else {"name": model.name, "version": model.version},
         "document": {"path": document.path, "pages": document.page_count, "sha256": document.sha256},
         "status": document.status,
+        "error": None if document.error is None else error_data(document.error),
         "seconds": round(document.seconds, 3),
-        "pages": [_page(page) for page in document.pages],
+        "pages": [page_data(page, options.images, picture_target) for page in document.pages],
     }
 
 
-def _page(page: Page) -> dict[str, Any]:
+def error_data(error: OcriaError) -> dict[str, Any]:
+    """Why a document could not be read, as plain data."""
+    return {"type": type(error).__name__, "message": error.message, "cure": error.cure}
+
+
+def page_data(page: Page, images: str = "none", picture_target: Target | None = None) -> dict[str, Any]:
+    """A page as plain data; `images` as in the options."""
     return {
         "index": page.index,
         "status": page.status,
@@ -46,12 +61,12 @@ def _page(page: Page) -> dict[str, Any]:
         "seconds": round(page.seconds, 3),
         "confidence": page.confidence,
         "acceptance": page.acceptance,
-        "blocks": [_block(block) for block in page.blocks],
+        "blocks": [_block(page, block, images, picture_target) for block in page.blocks],
         "lines": [_line(line) for line in page.lines],
     }
 
 
-def _block(block: Block) -> dict[str, Any]:
+def _block(page: Page, block: Block, images: str, picture_target: Target | None) -> dict[str, Any]:
     return {
         "type": block.type,
         "box": list(block.box),
@@ -60,8 +75,22 @@ def _block(block: Block) -> dict[str, Any]:
         "confidence": block.confidence,
         "order": block.order,
         "level": block.level,
+        "font_size": block.font_size,
         "cells": None if block.cells is None else [asdict(cell) for cell in block.cells],
+        "picture": _picture(page, block, images, picture_target),
     }
+
+
+def _picture(page: Page, block: Block, images: str, picture_target: Target | None) -> dict[str, Any] | None:
+    picture = block.picture
+    if picture is None:
+        return None
+    told: dict[str, Any] = {"media_type": picture.media_type, "width": picture.width, "height": picture.height}
+    if images == "embed":
+        told["data"] = base64.b64encode(picture.data).decode("ascii")
+    elif images == "extract" and picture_target is not None:
+        told["file"] = picture_target(page, block)
+    return told
 
 
 def _line(line: LineText) -> dict[str, Any]:

@@ -2,15 +2,83 @@
 
 from __future__ import annotations
 
-from ocria.document.result import Document
+import re
+
+from ocria.document.clean import escape_markdown
+from ocria.document.options import ParseOptions
+from ocria.document.result import Block, Document, Page
+from ocria.document.write.choose import loss_of, loss_of_all, shown_blocks
+from ocria.document.write.pictures import Target, alternative_text, picture_url, words_below
+
+_DEFAULTS = ParseOptions()
 
 
-def to_markdown(document: Document, page_markers: bool = False) -> str:
-    """All pages in order; `page_markers` puts a comment with number and status before each page."""
-    parts = []
+def to_markdown(
+    document: Document,
+    page_markers: bool = False,
+    options: ParseOptions = _DEFAULTS,
+    picture_target: Target | None = None,
+) -> str:
+    """All pages in order. `page_markers` puts a comment with number and status before each page. A page that did not
+    come out whole is told by a comment in any case."""
+    parts: list[tuple[str, str]] = []
+    if lost := loss_of_all(document):
+        parts.append(("", _comment(lost)))
     for page in document.pages:
         if page_markers:
-            parts.append(f"<!-- page {page.index} {page.status} -->")
-        if page.markdown:
-            parts.append(page.markdown)
-    return "\n\n".join(parts) + "\n" if parts else ""
+            parts.append(("", f"<!-- page {page.index} {page.status} -->"))
+        if loss := loss_of(page):
+            parts.append(("", _comment(loss)))
+        parts += _parts(page, options, picture_target)
+    text = joined(parts)
+    return text + "\n" if text else ""
+
+
+def page_markdown(page: Page, options: ParseOptions = _DEFAULTS, picture_target: Target | None = None) -> str:
+    """The blocks of one page."""
+    return joined(_parts(page, options, picture_target))
+
+
+def joined(parts: list[tuple[str, str]]) -> str:
+    """Types and Markdown of blocks in order; items of one list stand on following lines, other blocks apart."""
+    text = ""
+    before = ""
+    for kind, markdown in parts:
+        if text:
+            text += "\n" if kind == before == "list-item" else "\n\n"
+        text += markdown
+        before = kind
+    return text
+
+
+def _parts(page: Page, options: ParseOptions, target: Target | None) -> list[tuple[str, str]]:
+    parts = []
+    for block in shown_blocks(page, options.keep_headers_footers):
+        markdown = _picture(page, block, options.images, target) if block.type == "picture" else block.markdown
+        if markdown.strip():
+            parts.append((block.type, markdown))
+    return parts
+
+
+def _picture(page: Page, block: Block, images: str, target: Target | None) -> str:
+    """The words on a figure, or what a model said of it, stay whatever becomes of the pixels."""
+    if images == "none":
+        return _lines(block.text.strip())
+    url = picture_url(page, block, images, target)
+    if url is None:
+        box = " ".join(f"{value:g}" for value in block.box)
+        shown, words = f"<!-- picture: page {page.index}, box {box} -->", block.text.strip()
+    else:
+        alternative = re.sub(r"([\[\]])", r"\\\1", escape_markdown(alternative_text(page, block)))
+        shown, words = f"![{alternative}]({url})", words_below(block)
+    return f"{shown}\n\n{_lines(words)}" if words else shown
+
+
+def _lines(text: str) -> str:
+    return "\\\n".join(escape_markdown(line) for line in text.split("\n") if line.strip())
+
+
+def _comment(text: str) -> str:
+    """A comment that the text cannot end."""
+    text = " ".join(text.split())
+    return f"<!-- {re.sub('-(?=-)|-$', '- ', text).replace('>', '›').strip()} -->"
