@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from ocria.runtime.request import Result
 
 NANO = Path(__file__).parents[1] / "assets" / "nano"
-_MOST_HASHED_BYTES = 256 * 2**20
 # Pixels of a line image: about 130 characters. Longer lines are rare in the training, and the decoder may lose
 # its place in them; they are read in pieces.
 _LONGEST_LINE = 2800
@@ -112,6 +110,7 @@ class Reader:
         import torch
 
         from ocria.model.checkpoint import load_model
+        from ocria.model.identity import weights_version
         from ocria.runtime.engine import Engine
 
         if options.threads is not None:
@@ -123,7 +122,7 @@ class Reader:
         self.unit = profile.require("unit")
         self.dialect = profile.require("dialect") if self.unit == "page" else "text"
         self.box_scale = profile.box_scale
-        self.model = ModelInfo(profile.name, loaded.source.revision or _weights_version(loaded.source.folder))
+        self.model = ModelInfo(profile.name, loaded.source.revision or weights_version(loaded.source.folder))
         self._prompt = loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
         self._engine = Engine(loaded.with_profile(profile), placed.options)
         self._timeout_s, self._tick_interval_s = options.page_timeout, placed.options.tick_interval_s
@@ -256,6 +255,13 @@ def plan_memory(options: ParseOptions, placed: Placement) -> MemoryPlan:
     )
 
 
+def model_identity(options: ParseOptions) -> str:
+    """Tells the model that the options name from others, without loading it. See `ocria.model.identity`."""
+    from ocria.model.identity import identity
+
+    return identity(NANO if options.model is None else options.model)
+
+
 def drain(reading: Reading, on_delta: Callable[[Delta], None] | None = None) -> list[ReadText]:
     """Run a reading to its end and return the results."""
     while True:
@@ -265,19 +271,6 @@ def drain(reading: Reading, on_delta: Callable[[Delta], None] | None = None) -> 
             return end.value
         if on_delta is not None and isinstance(item, Delta):
             on_delta(item)
-
-
-def _weights_version(folder: Path) -> str | None:
-    """The start of the weights' SHA-256; None for a checkpoint too large to hash at every start."""
-    from ocria.model.weights import weight_files
-
-    files = weight_files(folder)
-    if sum(file.stat().st_size for file in files) > _MOST_HASHED_BYTES:
-        return None
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def _joined(pieces: list[ReadText]) -> ReadText:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ocria.errors import ModelNotFoundError
-from ocria.model.weights import is_whole
+from ocria.model.files import is_whole
 
 EMBEDDED = {"nano": "nano", "ocria-nano": "nano"}
 """Names of the models inside the package -> folder under `ocria/assets`."""
