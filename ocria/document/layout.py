@@ -5,23 +5,23 @@ No OCR engine is ever started here: pymupdf4llm's own use of one is switched off
 
 from __future__ import annotations
 
-import re
-
 import pymupdf
-from pymupdf4llm.helpers.document_layout import LayoutBox, ParsedDocument, parse_document
+from pymupdf4llm.helpers.document_layout import LayoutBox, parse_document
 from pymupdf4llm.ocr import OCRMode
 
-from ocria.document.clean import clean_text, escape_markdown, join_lines
 from ocria.document.geometry import turn_back, within
+from ocria.document.hidden import without_hidden_text
 from ocria.document.mupdf import quiet_stdout, serial
+from ocria.document.page_copy import copy_page
 from ocria.document.result import Block, Layout
-from ocria.document.table import table_markdown, table_text
+from ocria.document.structure.page_tables import with_drawn_tables
+from ocria.document.structure.pieces import page_pieces
+from ocria.document.structure.regions import Region, share_out
+from ocria.document.structure.rulings import drawn_grids, plain_grid
+from ocria.document.structure.text_blocks import Flow, page_type
 
 # Points; more than any sheet of paper has (A0 is 3370 long).
 _LONGEST_SIDE = 5000.0
-
-# A heading is bold by being one.
-_BOLD_HEADING = re.compile(r"^(#+ )\*\*(.*?)\*\*$")
 
 _TYPES = {
     "section-header": "heading",
@@ -39,91 +39,54 @@ _TYPES = {
 
 
 @serial
-def lay_out(pdf: pymupdf.Document, index: int) -> Layout:
-    """Lay out page `index` (0-based) of a PDF by its text layer; the PDF is left as it is."""
-    copy = pymupdf.open()
-    # Copying form fields walks over all pages of the source: only where there are some.
-    copy.insert_pdf(pdf, from_page=index, to_page=index, links=False, widgets=bool(pdf.is_form_pdf))
-    page = copy[0]
+def lay_out(pdf: pymupdf.Document, index: int, *, all_shows: bool = False) -> Layout:
+    """Lay out page `index` (0-based) of a PDF by what shows of its text layer, or by all of it; the PDF is left as
+    it is."""
+    copy = copy_page(pdf, index)
+    page = copy[0] if all_shows else without_hidden_text(copy[0])
     width, height = page.rect.width, page.rect.height
     left, top = _crop_if_huge(page)
     crop_width, crop_height = page.rect.width, page.rect.height
     turned = _turn_to_upright(page)
     page.set_rotation((page.rotation + turned) % 360)
-    with quiet_stdout():
-        parsed = parse_document(copy, pages=[0], use_ocr=OCRMode.NEVER, force_text=True)
-    boxes = [box for box in parsed.pages[0].boxes if box.boxclass != "table" or box.table["extract"]]
-    blocks = []
-    for box in boxes:
-        block = _block(parsed, box, len(blocks))
-        if block is not None:
-            x0, y0, x1, y1 = turn_back(block.box, turned, crop_width, crop_height)
-            block.box = within((x0 + left, y0 + top, x1 + left, y1 + top), width, height)
-            blocks.append(block)
+    page.remove_rotation()
+    blocks = _blocks(page)
+    for order, block in enumerate(blocks):
+        x0, y0, x1, y1 = turn_back(block.box, turned, crop_width, crop_height)
+        block.box = within((x0 + left, y0 + top, x1 + left, y1 + top), width, height)
+        block.order = order
     copy.close()
     return Layout(blocks, turned)
 
 
-def _block(parsed: ParsedDocument, box: LayoutBox, order: int) -> Block | None:
-    """The block of one layout box, or None where it holds nothing to show."""
+def _blocks(page: pymupdf.Page) -> list[Block]:
+    """The blocks of a page without rotation, in reading order."""
+    pieces = page_pieces(page)
+    grids = drawn_grids(page)
+    with quiet_stdout():
+        parsed = parse_document(page.parent, pages=[page.number], use_ocr=OCRMode.NEVER, force_text=True)
+    regions = share_out(with_drawn_tables(list(map(_region, parsed.pages[0].boxes)), grids, pieces), pieces)
+    flow = Flow(page_type(pieces, page.rect.height))
+    for region in regions:
+        if region.grid is None:
+            flow.add(region)
+        else:
+            flow.add_table(region)
+    return flow.blocks
+
+
+def _region(box: LayoutBox) -> Region:
+    """A box of the layout analysis; a table without rows is text."""
     kind = _TYPES.get(box.boxclass, "text")
-    place = (box.x0, box.y0, box.x1, box.y1)
-    if kind == "table":
-        cells = box.table["extract"]
-        return Block(kind, place, table_text(cells), table_markdown(cells), order)
-    lines = _clean_lines(box)
-    if kind == "picture" and not lines:
-        return Block(kind, place, "", "", order)
-    if not lines:
-        return None
-    texts = ["".join(span["text"] for span in line["spans"]) for line in lines]
-    if kind == "picture":
-        # Words on a chart or a photo: a line each, for they are no running text.
-        return Block(kind, place, "\n".join(texts), "\\\n".join(map(escape_markdown, texts)), order)
-    code = _is_code(lines)
-    text = "\n".join(texts) if code else join_lines(texts)
-    size = max(span["size"] for line in lines for span in line["spans"])
-    _escape(lines, code)
-    box.textlines = lines
-    markdown = "\n".join(line.rstrip() for line in _markdown(parsed, box).strip().splitlines())
-    if kind in ("title", "heading"):
-        markdown = _BOLD_HEADING.sub(r"\1\2", markdown)
-    return Block("code" if code else kind, place, text, markdown, order, font_size=round(size, 1))
-
-
-def _markdown(parsed: ParsedDocument, box: LayoutBox) -> str:
-    """pymupdf4llm's own Markdown of one box."""
-    page = parsed.pages[0]
-    boxes, page.boxes = page.boxes, [box]
-    try:
-        return parsed.to_markdown()
-    finally:
-        page.boxes = boxes
-
-
-def _clean_lines(box: LayoutBox) -> list[dict]:
-    lines = []
-    for line in box.textlines or []:
-        for span in line["spans"]:
-            span["text"] = clean_text(span["text"])
-        spans = [span for span in line["spans"] if span["text"].strip()]
-        if spans:
-            lines.append({"bbox": line["bbox"], "spans": spans})
-    return lines
-
-
-def _escape(lines: list[dict], code: bool) -> None:
-    """Escape Markdown's own characters, except in code, which is fenced or quoted."""
-    if code:
-        return
-    for line in lines:
-        for span in line["spans"]:
-            if not span["flags"] & pymupdf.TEXT_FONT_MONOSPACED:
-                span["text"] = escape_markdown(span["text"])
-
-
-def _is_code(lines: list[dict]) -> bool:
-    return all(span["flags"] & pymupdf.TEXT_FONT_MONOSPACED for line in lines for span in line["spans"])
+    place = (float(box.x0), float(box.y0), float(box.x1), float(box.y1))
+    if kind != "table":
+        return Region(kind, place)
+    cells = box.table["cells"]
+    if not cells or len(cells[0]) < 2:
+        return Region("text", place)
+    ys = [row[0][1] for row in cells] + [cells[-1][0][3]]
+    xs = [cell[0] for cell in cells[0]] + [cells[0][-1][2]]
+    return Region(kind, place, plain_grid(ys, xs))
 
 
 def _turn_to_upright(page: pymupdf.Page) -> int:

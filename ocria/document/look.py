@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 import numpy as np
 import pymupdf
 from PIL import Image
 
 from ocria.document.facts import PageFacts
+from ocria.document.hidden import TextLayer, text_layer
 from ocria.document.ink import ink_mask, is_blank
 from ocria.document.mupdf import take_warnings
 from ocria.document.trust import distrust
 
 LOOK_DPI = 72
-_INVISIBLE = 3  # PDF text render mode
 
 
 def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFacts:
@@ -24,7 +25,8 @@ def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFa
         page: the page.
         gray: uint8 [H, W], the displayed page rendered at `dpi`.
     """
-    visible, hidden, boxes = _text_layer(page)
+    layer = text_layer(page, gray, dpi)
+    visible, hidden = _characters(layer)
     letters = sum(not c.isspace() for c in visible)
     # On a huge page the print is too small to show in the few pixels it gets.
     too_coarse = dpi < LOOK_DPI / 2
@@ -35,7 +37,7 @@ def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFa
         blank=is_blank(gray) and not (too_coarse and letters),
         letters=letters,
         hidden_letters=sum(not c.isspace() for c in hidden),
-        ink_in_text=1.0 if too_coarse else _share_inside(mask, boxes, dpi / 72),
+        ink_in_text=1.0 if too_coarse else _share_inside(mask, _boxes(layer), dpi / 72),
         image_cover=_cover(page),
         distrust=distrust(visible),
         warnings=take_warnings(),
@@ -52,19 +54,23 @@ def look_at_pixels(image: Image.Image, dpi: float) -> PageFacts:
     )
 
 
-def _text_layer(page: pymupdf.Page) -> tuple[str, str, list[pymupdf.Rect]]:
-    """Visible characters, hidden characters, and the boxes of the visible runs on the displayed page."""
-    covered_from = _last_full_image(page)
-    visible: list[str] = []
-    hidden: list[str] = []
-    boxes: list[pymupdf.Rect] = []
-    for span in page.get_texttrace():
-        text = "".join(chr(character[0]) for character in span["chars"])
-        shows = span["type"] != _INVISIBLE and span["opacity"] > 0 and span["seqno"] > covered_from
-        (visible if shows else hidden).append(text)
+def _characters(layer: TextLayer) -> tuple[str, str]:
+    """Visible and hidden characters, a line for each run."""
+    parts: list[list[str]] = [[], []]
+    for _, glyphs in groupby(range(len(layer.glyphs)), key=lambda i: layer.glyphs[i].run):
+        for shows, members in groupby(glyphs, key=lambda i: layer.shows[i]):
+            text = "".join(layer.glyphs[i].text for i in members if not layer.again[i])
+            parts[not shows].append(text)
+    return "\n".join(_joined(parts[0])), "\n".join(_joined(parts[1]))
+
+
+def _boxes(layer: TextLayer) -> list[pymupdf.Rect]:
+    """Around the visible glyphs of each run, on the displayed page."""
+    boxes: dict[int, pymupdf.Rect] = {}
+    for glyph, shows in zip(layer.glyphs, layer.shows, strict=True):
         if shows:
-            boxes.append(pymupdf.Rect(span["bbox"]) * page.rotation_matrix)
-    return "\n".join(_joined(visible)), "\n".join(_joined(hidden)), boxes
+            boxes.setdefault(glyph.run, pymupdf.Rect()).include_rect(glyph.box)
+    return list(boxes.values())
 
 
 def _joined(runs: Iterable[str]) -> list[str]:
@@ -78,16 +84,6 @@ def _joined(runs: Iterable[str]) -> list[str]:
             lines.append(run)
         single = len(run) == 1
     return lines
-
-
-def _last_full_image(page: pymupdf.Page) -> int:
-    """Sequence number of the last image that fills the page and so hides what was drawn before, or -1."""
-    last = -1
-    area = abs(page.rect)
-    for number, (kind, box) in enumerate(page.get_bboxlog()):
-        if kind == "fill-image" and abs(pymupdf.Rect(box) * page.rotation_matrix & page.rect) > 0.9 * area:
-            last = number
-    return last
 
 
 def _cover(page: pymupdf.Page) -> float:

@@ -27,7 +27,7 @@ def lay_out_lines(width: float, height: float, lines: Sequence[tuple[str, LinePl
     if not any(text.strip() for text, _ in lines):
         return []
     with place_lines(width, height, lines) as pdf:
-        return lay_out(pdf, 0).blocks
+        return lay_out(pdf, 0, all_shows=True).blocks
 
 
 @serial
