@@ -1,0 +1,105 @@
+"""Parse one document of a batch, taking over what an earlier run has read of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from threading import Event as Flag
+from typing import TYPE_CHECKING, BinaryIO
+
+from ocria.batch.fault import DocumentFault
+from ocria.batch.kept import Kept
+from ocria.batch.shared_reader import SharedReader
+from ocria.document.options import ParseOptions
+from ocria.document.ranges import select_pages
+from ocria.errors import UsageError
+from ocria.events import DocumentDone, DocumentStarted, Event, Note, PageDone
+
+if TYPE_CHECKING:
+    import os
+
+    from ocria.document.source import Source
+    from ocria.document.workers import Workers
+
+
+class Parsing:
+    """What the documents of a batch share: options, model, worker processes and the wish to stop.
+
+    Args:
+        last: closes the worker processes.
+    """
+
+    def __init__(self, options: ParseOptions, reader: SharedReader, cancel: Flag, last: ExitStack):
+        self._options, self._reader, self._cancel, self._last = options, reader, cancel, last
+        self._workers: Workers | None = None
+        self._told = False
+
+    def events(self, data: str | os.PathLike[str] | bytes | BinaryIO, kept: Kept | None = None) -> Iterator[Event]:
+        """The events of a document; pages are kept as they come.
+
+        Raises:
+            OcriaError: as `ocria.parse`.
+            DocumentFault: a page is asked for that this document does not have.
+        """
+        from ocria.document.source import open_source
+
+        options = self._options
+        begun = time.monotonic()
+        until = None if options.timeout is None else begun + options.timeout
+        source = open_source(
+            data, options.password, self._pool(), page_timeout=options.page_timeout, until=until
+        )
+        try:
+            yield from self._pages(source, kept, begun)
+        finally:
+            source.close()
+
+    def _pages(self, source: Source, kept: Kept | None, begun: float) -> Iterator[Event]:
+        from ocria.document.assemble import Run
+
+        options = self._options
+        try:
+            numbers = select_pages(options.pages, source.page_count)
+        except UsageError as error:
+            raise DocumentFault(error) from error
+        there = set() if kept is None else kept.open(source.sha256) & set(numbers)
+        missing = [number for number in numbers if number not in there]
+        if there:
+            yield Note("info", f"{len(there)} of {len(numbers)} pages are kept from an earlier run", source.path)
+            options = replace(options, pages=missing)
+        if not missing:
+            yield DocumentStarted(source.path, 0)
+            yield self._whole(source, kept, numbers, begun)
+            return
+        for event in Run(source, options, self._reader, self._cancel, begun).events():
+            if kept is not None and isinstance(event, PageDone):
+                kept.put(event.result, self._reader)
+            if there and isinstance(event, DocumentDone):
+                event = self._whole(source, kept, numbers, begun)
+            yield event
+            if not self._told and (about := self._reader.about()) is not None:
+                self._told = True
+                yield Note("debug", f"engine: {about}")
+
+    def _whole(self, source: Source, kept: Kept, numbers: list[int], begun: float) -> DocumentDone:
+        """The document of all pages that are kept by now, finished as if they had been read at once."""
+        from ocria.document.finish import finish
+        from ocria.document.result import Document
+
+        pages, model = kept.load()
+        document = Document(source.path, source.page_count, source.sha256, model=model)
+        document.pages = [pages[number] for number in numbers if number in pages]
+        document.interrupted = len(document.pages) < len(numbers)
+        finish(document, self._options)
+        document.seconds = time.monotonic() - begun
+        return DocumentDone(source.path, document.status, document.seconds, document)
+
+    def _pool(self) -> Workers | None:
+        """Worker processes, started for the first document that is opened."""
+        if self._workers is None and self._options.jobs != 0:
+            from ocria.document.workers import Workers
+
+            self._workers = self._last.enter_context(Workers(self._options.jobs or 1))
+        return self._workers
