@@ -1,4 +1,4 @@
-"""Small repairs of text: ligatures, soft and line-end hyphens, control characters, Markdown escapes."""
+"""Small repairs of text: ligatures, soft and line-end hyphens, control characters."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ LOOK_ALIKES = {
     "ſ": "s",
 }
 """Characters that look like another, and that one: a model that reads print knows one spelling of each look."""
-
-_ESCAPED = re.compile(r"([\\*`|])|<(?=[A-Za-z/!?])|(?<!\w)_|_(?!\w)")
 
 
 def clean_text(text: str) -> str:
@@ -63,12 +61,3 @@ def breaks_word(before: str, after: str) -> bool:
         return False
     word = before.split()[-1][:-1]
     return len(word) >= 2 and word[-1].isalpha() and not any(hyphen in word for hyphen in _HYPHENS)
-
-
-def escape_markdown(text: str) -> str:
-    """Escape what Markdown would take for markup.
-
-    A dollar sign is escaped only where two of them could be read as the ends of a formula.
-    """
-    text = _ESCAPED.sub(lambda match: "\\" + match[0], text)
-    return text.replace("$", "\\$") if text.count("$") > 1 else text

@@ -1,7 +1,6 @@
 import pytest
 
-from ocria.document.clean import clean_text, escape_markdown, join_lines
-from ocria.document.table import table_markdown, table_text
+from ocria.document.clean import clean_text, join_lines
 
 
 @pytest.mark.parametrize(
@@ -26,29 +25,3 @@ def test_ligatures_and_soft_hyphens():
     assert clean_text("sen\xadtence hy\xad") == "sentence hy-"
     assert join_lines([clean_text("soft hy\xad"), "phens"]) == "soft hyphens"
     assert clean_text("a\x02b\ufffec\x00") == "abc"
-
-
-@pytest.mark.parametrize(
-    ("text", "escaped"),
-    [
-        ("*star* and `tick`", r"\*star\* and \`tick\`"),
-        ("<b>x</b> but 3 < 5", r"\<b>x\</b> but 3 < 5"),
-        ("a|b", r"a\|b"),
-        ("snake_case and _this_", r"snake_case and \_this\_"),
-        ("total $1,234.56.", "total $1,234.56."),
-        ("$5 to $10", r"\$5 to \$10"),
-    ],
-)
-def test_markdown_is_escaped(text, escaped):
-    assert escape_markdown(text) == escaped
-
-
-def test_a_table_keeps_its_cells():
-    cells = [["a|b", None, "$5 to $10"], ["x\ny", "2", "3"], ["short"]]
-    assert table_markdown(cells).splitlines() == [
-        r"| a\|b |  | \$5 to \$10 |",
-        "| --- | --- | --- |",
-        "| x y | 2 | 3 |",
-        "| short |  |  |",
-    ]
-    assert table_text(cells) == "a|b\t\t$5 to $10\nx y\t2\t3\nshort\t\t"

@@ -19,9 +19,11 @@ from ocria.document.dialects.inline import (
     plain_text,
     raw_text,
 )
-from ocria.document.dialects.table import cells_text, stray_nodes, table_cells, table_html
+from ocria.document.dialects.table import stray_nodes, table_cells, table_html
 from ocria.document.dialects.tree import BLOCKS, HEADINGS, Node, parse_tree
+from ocria.document.escape import escape_starts
 from ocria.document.result import Block
+from ocria.document.table import cells_text
 from ocria.events import Box
 
 # Labels that are not here, such as Complex-Block, Form or Bibliography, are told by what they hold.
@@ -129,6 +131,8 @@ class _Flow:
     def _add(self, kind: str, box: Box, nodes: list[Node | str], level: int | None = None) -> None:
         text = clean_text(plain_text(*nodes)).strip()
         markdown = clean_text(inline_markdown(*nodes, escape=self.escape)).strip()
+        if self.escape is escape_text and kind != "heading":
+            markdown = escape_starts(markdown)
         if kind == "heading":
             level = level or 2
             text, markdown = " ".join(text.split()), f"{'#' * level} {markdown.replace(chr(92) + chr(10), ' ')}"

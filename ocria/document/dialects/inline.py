@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ocria.document.clean import escape_markdown
 from ocria.document.dialects.tree import BLOCKS, Node
+from ocria.document.escape import escape_markdown
 
 _MARKS = {"b": "**", "strong": "**", "i": "*", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}
 Escape = Callable[[str], str]

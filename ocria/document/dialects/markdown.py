@@ -18,9 +18,9 @@ from ocria.document.clean import clean_text
 from ocria.document.dialects.frame import Frame
 from ocria.document.dialects.html import blocks_of
 from ocria.document.dialects.inline import plain_text
-from ocria.document.dialects.table import cells_text
 from ocria.document.dialects.tree import BLOCKS, cut_tag, parse_tree
 from ocria.document.result import Block, Cell
+from ocria.document.table import cells_text
 from ocria.events import Box
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})([^`]*)$")

@@ -38,14 +38,6 @@ def table_cells(table: Node) -> list[Cell]:
     return cells
 
 
-def cells_text(cells: list[Cell]) -> str:
-    """One row a line, cells parted by tabs; what a cell spans is empty but for its first place."""
-    lines: list[dict[int, str]] = [{} for _ in range(max((cell.row for cell in cells), default=-1) + 1)]
-    for cell in cells:
-        lines[cell.row][cell.column] = " ".join(cell.text.split())
-    return "\n".join("\t".join(line.get(i, "") for i in range(max(line, default=-1) + 1)) for line in lines)
-
-
 def table_html(table: Node) -> str:
     """The table as HTML with all ends and without attributes but spans; its caption is left out."""
     rows = _rows(table)

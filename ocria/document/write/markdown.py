@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ocria.document.clean import escape_markdown
+from ocria.document.escape import escape_markdown, paragraph
 from ocria.document.options import ParseOptions
 from ocria.document.result import Block, Document, Page
 from ocria.document.write.choose import loss_of, loss_of_all, shown_blocks
@@ -63,7 +63,7 @@ def _parts(page: Page, options: ParseOptions, target: Target | None) -> list[tup
 def _picture(page: Page, block: Block, images: str, target: Target | None) -> str:
     """The words on a figure, or what a model said of it, stay whatever becomes of the pixels."""
     if images == "none":
-        return _lines(block.text.strip())
+        return paragraph(block.text)
     url = picture_url(page, block, images, target)
     if url is None:
         box = " ".join(f"{value:g}" for value in block.box)
@@ -71,11 +71,7 @@ def _picture(page: Page, block: Block, images: str, target: Target | None) -> st
     else:
         alternative = re.sub(r"([\[\]])", r"\\\1", escape_markdown(alternative_text(page, block)))
         shown, words = f"![{alternative}]({url})", words_below(block)
-    return f"{shown}\n\n{_lines(words)}" if words else shown
-
-
-def _lines(text: str) -> str:
-    return "\\\n".join(escape_markdown(line) for line in text.split("\n") if line.strip())
+    return f"{shown}\n\n{paragraph(words)}" if words else shown
 
 
 def _comment(text: str) -> str:

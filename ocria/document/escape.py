@@ -1,0 +1,124 @@
+"""Plain text made safe for Markdown: what is printed survives a CommonMark parser with tables, strikethrough and
+formulas, and what needs no escape gets none, so that the source stays readable."""
+
+from __future__ import annotations
+
+import re
+from string import punctuation
+
+_SPECIAL = re.compile(r"[\\`*_~\]<&$]")
+_TAG = re.compile(r"<[A-Za-z/!?]")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
+_RUN = re.compile(r"(\*+|_+|~+|`+)")
+# What would begin a block where it stands first in a line; the group is what the escape goes before.
+_STARTS = tuple(map(re.compile, (
+    r"()#{1,6}(?:\s|$)",
+    r"()>",
+    r"()[-+*](?:\s|$)",
+    r"\d{1,9}()[.)](?:\s|$)",
+    r"()([-_*])[ \t]*(?:\2[ \t]*){2,}$",
+    r"()-[-\s]*$",
+)))  # fmt: skip
+_LABEL_END = re.compile(r"(?<!\\)((?:\\\\)*)\]:")
+# What makes the line above it a heading or the head of a table.
+_UNDERLINES = re.compile(r"(?:=+|-+|[|:\- \t]*-[|:\- \t]*)\s*$")
+
+
+def escape_markdown(text: str) -> str:
+    """Escape what Markdown would take for markup in running text.
+
+    A dollar sign is escaped only where two of them could be read as the ends of a formula. What means something at the
+    start of a line only is left to `escape_starts`.
+    """
+    places = escape_places(text)
+    return "".join("\\" + c if at in places else c for at, c in enumerate(text)) if places else text
+
+
+def escape_places(text: str) -> set[int]:
+    """Where in running text `escape_markdown` puts a backslash."""
+    if not _SPECIAL.search(text):
+        return set()
+    places = _runs(text)
+    dollars = text.count("$") > 1
+    for match in re.finditer(r"[\\\]<&$]", text):
+        at, character = match.start(), match[0]
+        after = text[at + 1 : at + 2]
+        if (
+            (character == "\\" and (not after or after in punctuation or after == "\n"))
+            or (character == "]" and after == "(")
+            or (character == "<" and _TAG.match(text, at))
+            or (character == "&" and _ENTITY.match(text, at))
+            or (character == "$" and dollars)
+        ):
+            places.add(at)
+    return places
+
+
+def escape_starts(markdown: str) -> str:
+    """Escape what would begin a list, a heading, a quotation, a rule or code at the start of a line of running
+    Markdown, whose own characters are escaped already. White space around lines is dropped."""
+    lines = []
+    for line in markdown.split("\n"):
+        line = line.strip()
+        # The end of a line may be an escaped break.
+        body = line[:-1].rstrip() if line.endswith("\\") and not line.endswith("\\\\") else line
+        lines.append(_escaped_start(line, body, first=not lines))
+    escaped = "\n".join(lines)
+    # The ends of labels are escaped: an escaped beginning is that of a formula to some.
+    return _LABEL_END.sub(r"\1\\]:", escaped) if escaped.startswith("[") else escaped
+
+
+def paragraph(text: str) -> str:
+    """Plain text as a Markdown paragraph; a line break stays one."""
+    lines = [" ".join(line.split()) for line in text.split("\n")]
+    return escape_starts(escape_markdown("\n".join(line for line in lines if line)).replace("\n", "\\\n"))
+
+
+def heading(markdown: str, level: int) -> str:
+    """Running Markdown as a heading of `level` 1 to 6."""
+    words = " ".join(markdown.replace("\\\n", " ").split())
+    # Number signs at the end would be the end of the mark-up.
+    words = re.sub(r"(^|\s)(#+)$", r"\1\\\2", words)
+    return f"{'#' * level} {words}"
+
+
+def code_block(lines: list[str]) -> str:
+    """Lines as fenced code; the fence is longer than any run of backticks in them."""
+    text = "\n".join(lines)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _escaped_start(line: str, body: str, first: bool) -> str:
+    if not first and _UNDERLINES.match(body):
+        return "\\" + line
+    for pattern in _STARTS:
+        if match := pattern.match(body):
+            return f"{line[: match.start(1)]}\\{line[match.start(1) :]}"
+    return line
+
+
+def _runs(text: str) -> set[int]:
+    """Places of stars, underscores, tildes and backticks that could be marks."""
+    places: set[int] = set()
+    kinds: dict[str, list[tuple[range, bool, bool]]] = {"`": [], "~": []}
+    for match in _RUN.finditer(text):
+        before, after = text[: match.start()][-1:], text[match.end() : match.end() + 1]
+        # The mark of a line break will stand before its newline.
+        opens, closes = bool(after) and (after == "\n" or not after.isspace()), bool(before) and not before.isspace()
+        span = range(match.start(), match.end())
+        kind = match[0][0]
+        if kind in kinds:
+            kinds[kind].append((span, opens, closes))
+        elif opens or closes:
+            if not (kind == "_" and before.isalnum() and after.isalnum()):
+                places.update(span)
+        elif not before and not after and len(span) > 1:
+            places.update(span)
+    ticks, tildes = kinds["`"], kinds["~"]
+    if len(ticks) > 1 or any(len(span) > 2 for span, _, _ in ticks):
+        places.update(place for span, _, _ in ticks for place in span)
+    first = next((i for i, (_, opens, _) in enumerate(tildes) if opens), len(tildes))
+    if any(closes for _, _, closes in tildes[first + 1 :]) or any(len(span) > 2 for span, _, _ in tildes):
+        places.update(place for span, _, _ in tildes for place in span)
+    return places

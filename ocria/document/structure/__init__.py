@@ -1,0 +1,1 @@
+"""Structure: what the parts of a page and of a document are."""

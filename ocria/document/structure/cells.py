@@ -1,0 +1,148 @@
+"""The cells of a table on a page: which text stands in which cell, which cells are one, which are headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ocria.document.clean import join_lines
+from ocria.document.result import Cell
+from ocria.document.structure.list_items import marker_length
+from ocria.document.structure.pieces import Line, Piece, line_text, lines_of
+from ocria.document.structure.rulings import Grid, Place
+
+_NUMBER = re.compile(r"[^\w]*[\d.,:/ ]*\d[\d.,:/ ]*[^\w]*(?:[a-zA-Z]{1,3})?[^\w]*")
+# Of the size of letters: a wider space parts columns.
+_WORD_SPACE = 0.6
+
+
+def fill_cells(grid: Grid, pieces: Sequence[Piece], *, drawn: bool) -> list[Cell]:
+    """The cells of a table, row by row, every piece in one of them.
+
+    Args:
+        drawn: whether lines on the page bound the cells. Where none do, text that runs on over the side of a column
+            tells that its cells are one, and rows and columns without text are none.
+    """
+    if not drawn:
+        grid = _without_empty(grid, pieces)
+        grid = _over_sides(grid, pieces)
+    inside: dict[Place, list[Piece]] = {place: [] for place in grid.places}
+    for piece in pieces:
+        inside[_home(grid, piece)].append(piece)
+    headers = _header_rows(grid, inside)
+    return [
+        Cell(p.row, p.column, p.row_span, p.column_span, _text(inside[p]), p.row < headers) for p in grid.places
+    ]
+
+
+def aligned_rows(grid: Grid, pieces: Sequence[Piece]) -> bool:
+    """Whether some row holds several lines side by side in several columns: rows of a table with no lines between
+    them."""
+    for row in range(len(grid.ys) - 1):
+        counts = []
+        for place in grid.places:
+            if place.row == row and place.row_span == 1:
+                lines = lines_of([piece for piece in pieces if _home(grid, piece) is place])
+                counts.append(len(lines))
+        full = [count for count in counts if count >= 3]
+        if len(full) >= 2 and full.count(max(full)) >= max(2, len(counts) // 2):
+            return True
+    return False
+
+
+def _text(pieces: Sequence[Piece]) -> str:
+    """Wrapped lines are one; items of a list in a cell are lines of their own."""
+    parts: list[list[str]] = []
+    for line in map(line_text, lines_of(pieces)):
+        if not parts or marker_length(line, bullets_only=True):
+            parts.append([])
+        parts[-1].append(line)
+    return "\n".join(map(join_lines, parts))
+
+
+def _home(grid: Grid, piece: Piece) -> Place:
+    """The cell that a piece stands in; for one beside the grid, the nearest."""
+    x, y = piece.middle
+
+    def distance(place: Place) -> float:
+        x0, y0, x1, y1 = place.box
+        return max(x0 - x, 0.0, x - x1) + max(y0 - y, 0.0, y - y1)
+
+    return min(grid.places, key=distance)
+
+
+def _without_empty(grid: Grid, pieces: Sequence[Piece]) -> Grid:
+    homes = {(place.row, place.column) for place in (_home(grid, piece) for piece in pieces)}
+    rows, columns = sorted({row for row, _ in homes}), sorted({column for _, column in homes})
+    places = [
+        replace(place, row=rows.index(place.row), column=columns.index(place.column))
+        for place in grid.places
+        if place.row in rows and place.column in columns
+    ]
+    # Sides are asked for by the cells only; the grid keeps how far it reaches.
+    return Grid([grid.ys[row] for row in rows] + grid.ys[-1:], [grid.xs[c] for c in columns] + grid.xs[-1:], places)
+
+
+def _over_sides(grid: Grid, pieces: Sequence[Piece]) -> Grid:
+    """Join cells over whose common side text runs on, where they hold nothing else."""
+    runs = [run for line in lines_of(pieces) for run in _word_runs(line)]
+    homes = [{_home(grid, piece) for piece in run} for run in runs]
+    places = list(grid.places)
+    for run in runs:
+        row = _home(grid, run[0]).row
+        covered = [place for place in places if place.row == row and _reach(run, place) > run[0].size]
+        held = [other for other, home in zip(runs, homes, strict=True) if any(place in home for place in covered[1:])]
+        if len(covered) > 1 and all(other is run for other in held):
+            first, last = covered[0], covered[-1]
+            box = (first.box[0], first.box[1], last.box[2], first.box[3])
+            wide = last.column + last.column_span - first.column
+            places[places.index(first)] = replace(first, column_span=wide, box=box)
+            places = [place for place in places if place not in covered[1:]]
+    return Grid(grid.ys, grid.xs, places)
+
+
+def _reach(run: Line, place: Place) -> float:
+    """How much of a run stands over a cell, across."""
+    x0, _, x1, _ = place.box
+    return min(x1, run[-1].box[2]) - max(x0, run[0].box[0])
+
+
+def _word_runs(line: Line) -> list[Line]:
+    """Parts of a line with nothing but the spaces of words in them."""
+    runs: list[Line] = []
+    for piece in line:
+        if runs and piece.box[0] - runs[-1][-1].box[2] <= _WORD_SPACE * piece.size and piece.across:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return runs
+
+
+def _header_rows(grid: Grid, inside: dict[Place, list[Piece]]) -> int:
+    """How many rows at the top name the columns: they are bold where the next one is not, or words over numbers."""
+    rows: dict[int, list[Place]] = {}
+    for place in grid.places:
+        rows.setdefault(place.row, []).append(place)
+
+    def bold(row: int) -> bool:
+        found = [piece.style.bold for place in rows[row] for piece in inside[place]]
+        return bool(found) and all(found)
+
+    count = 0
+    while count in rows and bold(count):
+        count += 1
+    if 0 < count < len(rows):
+        return _closed(rows, count)
+    texts = [[_text(inside[place]) for place in rows.get(row, ())] for row in range(len(rows))]
+    first = [text for text in texts[0] if text]
+    if len(rows) < 2 or len(first) < 2 or any(_NUMBER.fullmatch(text) for text in first):
+        return 0
+    below = [text for row in texts[1:] for text in row if text]
+    return 1 if 4 * sum(bool(_NUMBER.fullmatch(text)) for text in below) >= len(below) > 0 else 0
+
+
+def _closed(rows: dict[int, list[Place]], count: int) -> int:
+    """The head with all rows that its cells reach into."""
+    reach = max((place.row + place.row_span for row in range(count) for place in rows[row]), default=count)
+    return reach if reach < len(rows) else count
