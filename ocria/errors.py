@@ -14,6 +14,9 @@ EXIT_FAILED = 1
 EXIT_PARTIAL = 3
 EXIT_INTERRUPTED = 130
 
+OUT_OF_TIME = "the time for the document ran out"
+"""What pages and errors say once the time limit of a document is over."""
+
 
 class OcriaError(Exception):
     """Base of all errors that ocria raises on purpose.
@@ -47,6 +50,10 @@ class InputError(OcriaError):
     """An input that is missing, unreadable, corrupt or of an unsupported kind."""
 
     exit_code = 4
+
+
+class CrashError(InputError):
+    """An input over which the process that reads it crashed, twice."""
 
 
 class EncryptedError(OcriaError):

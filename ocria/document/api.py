@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from threading import Event as Flag
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ocria.document.options import OPTION_NAMES, ParseOptions
 from ocria.document.reader import ReaderLike
@@ -13,6 +15,10 @@ from ocria.document.result import Document
 from ocria.errors import UsageError
 from ocria.events import DocumentDone, Event
 
+if TYPE_CHECKING:
+    from ocria.document.workers import Workers
+
+DEFAULT_JOBS = 1
 Input = str | os.PathLike[str] | bytes | BinaryIO
 
 
@@ -21,6 +27,7 @@ def parse(
     *,
     on_event: Callable[[Event], None] | None = None,
     reader: ReaderLike | None = None,
+    workers: Workers | None = None,
     cancel: Flag | None = None,
     **options: Any,
 ) -> Document:
@@ -31,6 +38,8 @@ def parse(
         on_event: called with every event of the run.
         reader: a loaded model to use; several documents can share one. By default the model is loaded when
             the first page needs it.
+        workers: processes that open and draw files; several documents can share them. By default `jobs` of them run
+            while the document is parsed.
         cancel: once set, no further page is begun and the document ends with what was read.
         options: see `ocria.document.options.ParseOptions`: `pages`, `mode`, `model`, `dpi`, ...
 
@@ -39,7 +48,7 @@ def parse(
             status says so.
     """
     document = None
-    for event in stream(path, reader=reader, cancel=cancel, **options):
+    for event in stream(path, reader=reader, workers=workers, cancel=cancel, **options):
         if on_event is not None:
             on_event(event)
         if isinstance(event, DocumentDone):
@@ -49,7 +58,12 @@ def parse(
 
 
 def stream(
-    path: Input, *, reader: ReaderLike | None = None, cancel: Flag | None = None, **options: Any
+    path: Input,
+    *,
+    reader: ReaderLike | None = None,
+    workers: Workers | None = None,
+    cancel: Flag | None = None,
+    **options: Any,
 ) -> Iterator[Event]:
     """Parse and yield events as they happen; the last one, `DocumentDone`, carries the document.
 
@@ -59,17 +73,28 @@ def stream(
     if unknown:
         raise UsageError(f"unknown option {', '.join(sorted(unknown))}", cure=f"Known: {', '.join(OPTION_NAMES)}")
     chosen = ParseOptions(**options)
-    return _stream(path, chosen, reader, cancel)
+    return _stream(path, chosen, reader, workers, cancel)
 
 
 def _stream(
-    path: Input, options: ParseOptions, reader: ReaderLike | None, cancel: Flag | None
+    path: Input,
+    options: ParseOptions,
+    reader: ReaderLike | None,
+    workers: Workers | None,
+    cancel: Flag | None,
 ) -> Iterator[Event]:
-    from ocria.document.assemble import Run
-    from ocria.document.source import open_source
+    begun = time.monotonic()
+    until = None if options.timeout is None else begun + options.timeout
+    with contextlib.ExitStack() as last:
+        jobs = DEFAULT_JOBS if options.jobs is None else options.jobs
+        if workers is None and jobs:
+            from ocria.document.workers import Workers
 
-    source = open_source(path, options.password)
-    try:
-        yield from Run(source, options, reader, cancel or Flag()).events()
-    finally:
-        source.close()
+            # They load their libraries while the file is read and the modules below are loaded.
+            workers = last.enter_context(Workers(jobs))
+        from ocria.document.assemble import Run
+        from ocria.document.source import open_source
+
+        source = open_source(path, options.password, workers, page_timeout=options.page_timeout, until=until)
+        last.callback(source.close)
+        yield from Run(source, options, reader, cancel or Flag(), begun, until).events()

@@ -11,11 +11,12 @@ from ocria.document.facts import PageFacts
 from ocria.document.finish import finish
 from ocria.document.options import ParseOptions
 from ocria.document.ranges import select_pages
-from ocria.document.read_pages import PageJob, fault_of, note_of, read_pages
+from ocria.document.read_pages import PageJob, fail, failed_job, note_of, read_pages
 from ocria.document.reader import Reader, ReaderLike
-from ocria.document.result import BLANK, FAILED, OK, TRUNCATED, Document, Page
+from ocria.document.result import BLANK, FAILED, OK, TIMEOUT, TRUNCATED, Document, Page
 from ocria.document.route import Route, choose_route, text_layer_doubt
 from ocria.document.source import Source, SourcePage
+from ocria.errors import OUT_OF_TIME, TimeoutExceeded
 from ocria.events import (
     DocumentDone,
     DocumentStarted,
@@ -31,6 +32,7 @@ from ocria.events import (
 _PAGES_AT_ONCE = 4
 # Complaints of MuPDF that mean that something of a page was not drawn.
 _NOT_DRAWN = ("content stream", "page may not be correct", "XObject", "cannot load", "cannot draw")
+_NOT_LOOKED_AT = Route("text", "not looked at")
 
 
 @dataclass(slots=True)
@@ -42,19 +44,26 @@ class Run:
     reader: ReaderLike | None
     cancel: Flag
     begun: float = field(default_factory=time.monotonic)
+    until: float | None = None
+    """The time of `time.monotonic` at which no further page is begun, and the model stops."""
 
     def events(self) -> Iterator[Event]:
         """Parse all pages. A page that fails keeps its place with the status `failed`."""
         source = self.source
         numbers = select_pages(self.options.pages, source.page_count)
-        document = Document(source.path, source.page_count, source.sha256)
+        document = Document(source.path, source.page_count, source.sha256, converted_from=source.converted_from)
         yield DocumentStarted(source.path, len(numbers))
         if source.repaired:
             yield Note("warning", "the file is damaged and was repaired; parts may be missing", source.path)
         waiting: list[PageJob] = []
+        late = 0
         for number in numbers:
             if self.cancel.is_set():
                 break
+            if self._is_late():
+                late += 1
+                yield from self._take(document, _late_page(number))
+                continue
             for item in self._begin(number):
                 if isinstance(item, PageJob):
                     waiting.append(item)
@@ -65,6 +74,8 @@ class Run:
                 waiting = []
         if waiting:
             yield from self._read(document, waiting)
+        if late:
+            yield Note("error", f"{OUT_OF_TIME}: {late} pages were not begun", source.path)
         if isinstance(self.reader, Reader):
             yield Note("debug", f"engine ran {self.reader.ran()}", source.path)
         document.pages.sort(key=lambda page: page.index)
@@ -78,7 +89,7 @@ class Run:
         begun = time.monotonic()
         path = self.source.path
         yield PageStarted(path, number)
-        facts, route = None, Route("text", "not looked at")
+        facts, route = None, _NOT_LOOKED_AT
         try:
             source_page = self.source.page(number)
             facts = source_page.look()
@@ -118,12 +129,20 @@ class Run:
 
     def _read(self, document: Document, jobs: list[PageJob]) -> Iterator[Event]:
         """Read the pixels of some pages in one batch."""
+        if self._is_late():  # the model would be loaded for nothing
+            for job in jobs:
+                for item in failed_job(self.source.path, job, TimeoutExceeded(OUT_OF_TIME)):
+                    yield from self._take(document, item)
+            return
         if self.reader is None:
             self.reader = Reader(self.options)
             yield Note("debug", f"engine: {self.reader.about}", self.source.path)
         document.model = self.reader.model
-        for item in read_pages(self.source.path, jobs, self.reader, self.cancel):
+        for item in read_pages(self.source.path, jobs, self.reader, self.cancel, self.until):
             yield from self._take(document, item)
+
+    def _is_late(self) -> bool:
+        return self.until is not None and time.monotonic() >= self.until
 
     def _take(self, document: Document, item: Event | Page) -> Iterator[Event]:
         """Pass an event on; a finished page joins the document first."""
@@ -143,8 +162,7 @@ class Run:
 def failed_page(number: int, facts: PageFacts | None, route: Route, error: Exception) -> Page:
     """The page that stands for one that raised. Faults of the engine or of the options end the run."""
     page = _empty_page(number, facts, route)
-    page.status = FAILED
-    page.error = fault_of(error)
+    fail(page, error)
     return page
 
 
@@ -155,6 +173,12 @@ def _empty_page(number: int, facts: PageFacts | None, route: Route) -> Page:
     )
     if facts is not None and facts.missing is not None:
         page.status, page.error = TRUNCATED, facts.missing
+    return page
+
+
+def _late_page(number: int) -> Page:
+    page = _empty_page(number, None, _NOT_LOOKED_AT)
+    page.status, page.error = TIMEOUT, OUT_OF_TIME
     return page
 
 

@@ -19,6 +19,7 @@ class ComicSource:
     """
 
     repaired = False
+    converted_from = None
 
     def __init__(self, path: str, content: bytes, sha256: str):
         self.path = path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,10 @@ from PIL import Image
 
 from ocria.document.decode import DAMAGE, decode, open_image, salvage
 from ocria.document.facts import PageFacts
+from ocria.document.geometry import LinePlace
 from ocria.document.guess import Word
 from ocria.document.look import look_at_pixels
-from ocria.document.result import Layout
+from ocria.document.result import Block, Layout
 from ocria.errors import InputError
 
 # Sheets are about 11 inches long; a photo's stated 72 dots per inch would make them metres.
@@ -32,6 +34,8 @@ class ImageSource:
     Raises:
         InputError: not an image, an unsupported kind, corrupt, or too large to be genuine.
     """
+
+    converted_from = None
 
     def __init__(self, path: str, content: bytes, sha256: str):
         self.path = path
@@ -113,6 +117,11 @@ class ImagePage:
     def lay_out(self) -> Layout:
         """No block: an image has no text layer."""
         return Layout([], 0)
+
+    def lay_out_lines(self, width: float, height: float, lines: Sequence[tuple[str, LinePlace]]) -> list[Block]:
+        from ocria.document.place import lay_out_lines
+
+        return lay_out_lines(width, height, lines)
 
 
 def _resolution(image: Image.Image, stated: tuple[float, float] | None, scale: float) -> float:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pymupdf
 
 from ocria.document.facts import PageFacts
+from ocria.document.geometry import LinePlace
 from ocria.document.guess import Word
 from ocria.document.look import LOOK_DPI, look_at_pdf_page
 from ocria.document.mupdf import serial, take_warnings
-from ocria.document.result import Layout
+from ocria.document.result import Block, Layout
 from ocria.errors import EncryptedError, InputError
 
 _DEFAULT_DPI = 300
@@ -27,9 +30,17 @@ class PdfSource:
     """
 
     @serial
-    def __init__(self, path: str, content: bytes, sha256: str, password: str | None = None):
+    def __init__(
+        self,
+        path: str,
+        content: bytes,
+        sha256: str,
+        password: str | None = None,
+        converted_from: str | None = None,
+    ):
         self.path = path
         self.sha256 = sha256
+        self.converted_from = converted_from
         take_warnings()
         try:
             self.pdf = pymupdf.open(stream=content, filetype="pdf")
@@ -95,12 +106,16 @@ class PdfPage:
             for *box, text, block, line, _ in page.get_text("words")
         ]
 
-
     def lay_out(self) -> Layout:
         # The layout analysis loads a model of its own, which files without a text layer do not need.
         from ocria.document.layout import lay_out
 
         return lay_out(self.source.pdf, self.number - 1)
+
+    def lay_out_lines(self, width: float, height: float, lines: Sequence[tuple[str, LinePlace]]) -> list[Block]:
+        from ocria.document.place import lay_out_lines
+
+        return lay_out_lines(width, height, lines)
 
 
 def _pixels(page: pymupdf.Page, dpi: float, gray: bool) -> tuple[np.ndarray, float]:

@@ -12,9 +12,9 @@ import numpy as np
 from ocria.document.dialects import parse_answer
 from ocria.document.geometry import LinePlace, turn_back, within
 from ocria.document.guess import line_guesses, page_guess, turned_words
-from ocria.document.place import lay_out_lines
 from ocria.document.reader import (
     STATUSES_WORST_FIRST,
+    Delta,
     ReaderLike,
     Reading,
     ReadText,
@@ -26,8 +26,8 @@ from ocria.document.reader import (
 from ocria.document.result import FAILED, OK, TIMEOUT, TRUNCATED, Block, LineText, Page
 from ocria.document.source import SourcePage
 from ocria.document.upright import Confidence, upright_lines
-from ocria.errors import EngineError, OcriaError, UsageError
-from ocria.events import Box, EngineTick, Event, LinesFound, Note, TextDelta
+from ocria.errors import OUT_OF_TIME, EngineError, OcriaError, TimeoutExceeded, UsageError
+from ocria.events import Box, EngineTick, Event, LinesFound, Note, RequestSubmitted, TextDelta, TokensAccepted
 
 
 @dataclass(slots=True)
@@ -61,18 +61,21 @@ class _Unit:
 
 
 def read_pages(
-    path: str, jobs: list[PageJob], reader: ReaderLike, cancel: Flag
+    path: str, jobs: list[PageJob], reader: ReaderLike, cancel: Flag, until: float | None = None
 ) -> Iterator[Event | Page]:
     """Read the pages and yield them, with events on the way. A page that fails is yielded as `failed`; once
-    `cancel` is set the engine is stopped and no page comes."""
+    `cancel` is set the engine is stopped and no page comes. At the time `until` of `time.monotonic` it is stopped too,
+    and pages come with what was read of them and the status `timeout`."""
     units: list[_Unit] = []
     for job in jobs:
         if cancel.is_set():
             return
         try:
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutExceeded(OUT_OF_TIME)
             units.append(_cut(job, reader))
         except Exception as error:  # one page's fault must not take the others down
-            yield from _failed(path, job, error)
+            yield from failed_job(path, job, error)
             continue
         unit = units[-1]
         if reader.unit == "line":
@@ -80,7 +83,7 @@ def read_pages(
     owners = [(unit, place) for unit in units for place in range(len(unit.images))]
     images = [image for unit in units for image in unit.images]
     guesses = [guess for unit in units for guess in unit.guesses]
-    results = yield from _relay(path, owners, reader.stream(images, guesses), cancel)
+    results = yield from _relay(path, owners, reader.stream(images, guesses), cancel, until)
     if results is None:
         return
     for unit in units:
@@ -88,7 +91,7 @@ def read_pages(
         try:
             _finish(unit, mine, reader)
         except Exception as error:  # as above
-            yield from _failed(path, unit.job, error)
+            yield from failed_job(path, unit.job, error)
             continue
         if unit.job.page.error is not None:
             yield note_of(path, unit.job.page)
@@ -136,13 +139,17 @@ def to_gray(pixels: np.ndarray) -> np.ndarray:
 
 
 def _relay(
-    path: str, owners: list[tuple[_Unit, int]], reading: Reading, cancel: Flag
+    path: str, owners: list[tuple[_Unit, int]], reading: Reading, cancel: Flag, until: float | None
 ) -> Generator[Event, None, list[ReadText] | None]:
     """Yield the text as it comes, and what the engine tells; returns the results, or None when cancelled."""
+    so_far = [ReadText("", None, TIMEOUT, 0, 0, OUT_OF_TIME) for _ in owners]
     while True:
         if cancel.is_set():
             reading.close()
             return None
+        if until is not None and time.monotonic() >= until:
+            reading.close()
+            return so_far
         try:
             item = next(reading)
         except StopIteration as end:
@@ -152,10 +159,22 @@ def _relay(
             continue
         unit, place = owners[item.index]
         page = unit.job.page.index
+        so_far[item.index] = _with(so_far[item.index], item)
         if isinstance(item, Told):
             yield replace(item.event, path=path, page=page, unit=place)
         else:
             yield TextDelta(path, page, place, item.text)
+
+
+def _with(read: ReadText, item: Told | Delta) -> ReadText:
+    """What was read of an image until now, and what just came."""
+    if isinstance(item, Delta):
+        return replace(read, text=read.text + item.text)
+    if isinstance(item.event, TokensAccepted):
+        return replace(read, tokens_out=read.tokens_out + item.event.tokens)
+    if isinstance(item.event, RequestSubmitted):
+        return replace(read, tokens_in=read.tokens_in + item.event.tokens_in)
+    return read
 
 
 def _finish(unit: _Unit, results: list[ReadText], reader: ReaderLike) -> None:
@@ -193,7 +212,7 @@ def _blocks_of_answer(unit: _Unit, text: str, reader: ReaderLike) -> list[Block]
 def _blocks_of_lines(unit: _Unit, results: list[ReadText]) -> list[Block]:
     """Lay the lines out; each block takes the mean confidence of the lines whose middle it holds."""
     lines = [(result.text, place) for place, result in zip(unit.places, results, strict=True)]
-    blocks = lay_out_lines(unit.width, unit.height, lines)
+    blocks = unit.job.source.lay_out_lines(unit.width, unit.height, lines)
     for block in blocks:
         members = [
             result
@@ -237,20 +256,21 @@ def _alarms(path: str, page: Page, results: list[ReadText]) -> Iterator[Note]:
             )
 
 
-def _failed(path: str, job: PageJob, error: Exception) -> Iterator[Event | Page]:
-    job.page.status = FAILED
-    job.page.error = fault_of(error)
+def failed_job(path: str, job: PageJob, error: Exception) -> Iterator[Event | Page]:
+    """The page of a job that raised, with a note. Raises what `fail` raises."""
+    fail(job.page, error)
     job.page.seconds = time.monotonic() - job.begun
     yield note_of(path, job.page)
     yield job.page
 
 
-def fault_of(error: Exception) -> str:
-    """What to say of a page that raised. Faults of the engine or of the options are not the page's: they are
+def fail(page: Page, error: Exception) -> None:
+    """Let a page say that reading it raised. Faults of the engine or of the options are not the page's: they are
     raised again and end the run."""
     if isinstance(error, (EngineError, UsageError)):
         raise error
-    return error.message if isinstance(error, OcriaError) else f"{type(error).__name__}: {error}"
+    page.status = TIMEOUT if isinstance(error, TimeoutExceeded) else FAILED
+    page.error = error.message if isinstance(error, OcriaError) else f"{type(error).__name__}: {error}"
 
 
 def note_of(path: str, page: Page) -> Note:

@@ -171,6 +171,8 @@ class Document:
     """None when no page was read from its pixels."""
     seconds: float = 0.0
     interrupted: bool = False
+    converted_from: str | None = None
+    """The kind of file that a PDF was made of to read it, such as `epub`; None where it was read as it is."""
     error: OcriaError | None = None
     """Why the document could not be read at all; only in batches, where one file's fault does not end the run."""
 

@@ -3,6 +3,12 @@ import pytest
 from made import PARAGRAPH, samples
 
 
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch):
+    """Starting a process for every document takes a second; those that test processes ask for them."""
+    monkeypatch.setattr("ocria.document.api.DEFAULT_JOBS", 0)
+
+
 @pytest.fixture
 def sample_folder():
     folder = samples()

@@ -1,0 +1,134 @@
+"""What a child process runs: it opens documents and answers questions about their pages until its input ends."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import resource
+import select
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ocria.document.source import Readable, Source, open_readable, readable
+from ocria.document.workers.wire import Answer, Fault, Opened, Opening, Request, receive, send, widen
+from ocria.errors import InputError, OcriaError
+
+# Nothing here writes files, except complaints to standard error.
+_MOST_WRITTEN = 64 << 20  # bytes
+_PAGE_CALLS = ("look", "render", "words", "lay_out", "lay_out_lines")
+
+
+def main() -> None:
+    """Serve requests from standard input with answers to standard output; the first argument is the most memory in
+    bytes, the second a pipe that the parent holds open."""
+    requests, answers = _take_pipes()
+    _die_with_parent(int(sys.argv[2]))
+    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_WRITTEN,) * 2)
+    _load()
+    child = Child()
+    send(answers, Answer(os.getpid(), memory_in_use()))
+    while True:
+        try:
+            request = receive(requests)
+        except EOFError:
+            return
+        answer = Answer(child.answer(request), memory_in_use())
+        try:
+            send(answers, answer)
+        except BrokenPipeError:
+            return
+        if isinstance(answer.value, Fault) and answer.value.fatal:
+            return
+
+
+class Child:
+    """The open documents of this process."""
+
+    def __init__(self) -> None:
+        self._documents: dict[int, Source] = {}
+
+    def answer(self, request: Request) -> object:
+        """What was asked for, or a `Fault`."""
+        for number in request.forget:
+            if number in self._documents:
+                self._documents.pop(number).close()
+        try:
+            return self._call(request)
+        except OcriaError as error:
+            return Fault(type(error).__name__, error.message, error.path, error.cure)
+        except MemoryError:
+            return Fault("InputError", "it needs more memory than a page may take", fatal=True)
+        except Exception as error:  # whatever a library raises over a damaged file is a fault of the file
+            return Fault("InputError", f"{type(error).__name__}: {error}")
+
+    def _call(self, request: Request) -> object:
+        if request.call == "open":
+            source, opened = _open(*request.arguments)
+            self._documents[request.document] = source
+            return opened
+        if request.call not in _PAGE_CALLS:
+            raise AssertionError(f"no call {request.call}")
+        number, *arguments = request.arguments
+        function: Callable[..., object] = getattr(self._documents[request.document].page(number), request.call)
+        return function(*arguments)
+
+
+def memory_in_use() -> int:
+    """Bytes of this process that are in memory."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()
+
+
+def _open(opening: Opening) -> tuple[Source, Opened]:
+    content = opening.content
+    if content is None:
+        content = Path(opening.file).read_bytes()
+        if hashlib.sha256(content).hexdigest() != opening.sha256:
+            raise InputError("the file was changed while it was read", path=opening.path)
+    if opening.kind is None:
+        found = readable(opening.path, content)
+    else:
+        found = Readable(content, opening.kind, opening.converted_from)
+    source = open_readable(opening.path, found, opening.sha256, opening.password)
+    made = found.content if opening.kind is None and found.converted_from is not None else None
+    return source, Opened(source.page_count, source.repaired, found.kind, found.converted_from, made)
+
+
+def _take_pipes() -> tuple[int, int]:
+    """Both ends of the conversation, out of reach of libraries that print or read: their output goes to standard
+    error, which the parent collects."""
+    requests, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    widen(answers)
+    return requests, answers
+
+
+def _load() -> None:
+    """Load the libraries now, for it takes a while, which should not count as time of the first page."""
+    import ocria.document.comic
+    import ocria.document.convert
+    import ocria.document.layout
+    import ocria.document.pdf  # noqa: F401
+
+
+def _die_with_parent(life: int) -> None:
+    """Let the end of a pipe that carries no data end this process, even inside of a library that never returns.
+
+    (`PR_SET_PDEATHSIG` would tell of the end of the thread that started this process, which is not the parent's.)"""
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+    poll = select.poll()
+    poll.register(life, select.POLLIN)
+    if poll.poll(0):
+        sys.exit()
