@@ -18,7 +18,7 @@ ALLOWED = {
     "errors": set(),
     "events": set(),
     "ops": set(),
-    "model": {"ops"},
+    "model": {"ops", "quant"},  # loading asks how weights are stored; quant.formats knows tensors and files alone
     "quant": {"model", "spec", "ops"},
     "spec": {"model", "ops"},
     "runtime": {"spec", "model", "ops", "quant"},
@@ -27,8 +27,9 @@ ALLOWED = {
     "assets": set(),
     "progress": set(),
     "password": {"progress"},
-    "doctor": {"document", "model"},
-    "cli": {"document", "progress", "doctor", "password"},
+    "config": set(),
+    "doctor": {"document", "model", "spec", "runtime", "ops"},
+    "cli": {"document", "progress", "doctor", "password", "config"},
     "__main__": {"cli"},
     "__init__": {"document"},
 }

@@ -6,8 +6,13 @@ import sys
 import pytest
 
 from ocria.events import (
+    BatchDone,
+    BatchStarted,
     DocumentDone,
+    DocumentFailed,
+    DocumentSkipped,
     DocumentStarted,
+    DocumentWritten,
     EngineTick,
     Event,
     LinesFound,
@@ -20,10 +25,13 @@ from ocria.events import (
     TextDelta,
     TokensAccepted,
 )
-from ocria.progress import KINDS, Bar, Reporter, make_reporter, tick_line
+from ocria.progress import KINDS, Reporter, make_reporter, tick_line
+from ocria.progress.bar import Bar
+from ocria.progress.plain import Plain
 
 TICK = EngineTick(812.4, 5000.0, 28, 3, 790.6, 2.71, 1 << 20, 1 << 30, 1e12, 41.7, 1.25)
 EVENTS = [
+    BatchStarted(1, 2),
     DocumentStarted("a/b.pdf", 2),
     PageStarted("a/b.pdf", 1),
     PageRouted("a/b.pdf", 1, "model", "no text layer"),
@@ -38,6 +46,10 @@ EVENTS = [
     Note("error", "lost", "a/b.pdf", 2),
     PageDone("a/b.pdf", 1, "ok", "model", 1.5, 512, "text"),
     DocumentDone("a/b.pdf", "ok", 2.0, object()),
+    DocumentWritten("a/b.pdf", ("a/b.md",)),
+    DocumentFailed("a/c.pdf", "no \x1b[2J PDF", "Fetch it again", 4),
+    DocumentSkipped("a/d.pdf", "ok", "it is done"),
+    BatchDone(1, 0, 1, 1, 0, 1, 0, 512, 2.5),
 ]
 
 
@@ -72,15 +84,23 @@ def test_plain_has_a_line_for_each_page_and_the_engine(capsys):
         "ocria: error: page 2: lost",
         "ocria: page 1: ok in 1.50 s, 512 tokens",
         "ocria: a/b.pdf: ok in 2.0 s",
+        "ocria: error: a/c.pdf: no \\x1b[2J PDF. Fetch it again",
+        "ocria: a/d.pdf: skipped: it is done",
     ]
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, ["warning: page 1", "error: page 2"]),
-        ({"quiet": True}, ["error: page 2"]),
-        ({"verbose": True}, ["page 1: model", "debug: details", "warning: page 1", "error: page 2", "page 1: ok"]),
+        ({}, ["warning: page 1", "error: page 2", "error: a/c.pdf"]),
+        ({"quiet": True}, ["error: page 2", "error: a/c.pdf"]),
+        (
+            {"verbose": True},
+            [
+                "page 1: model", "debug: details", "warning: page 1", "error: page 2", "page 1: ok",
+                "a/b.pdf: wrote a/b.md", "error: a/c.pdf", "a/d.pdf: skipped",
+            ],
+        ),
     ],
 )
 def test_notes_alone(capsys, options, expected):
@@ -106,12 +126,14 @@ def test_unknown_figures_are_left_out():
     [
         (True, False, "xterm", Bar),
         (True, True, "xterm", Reporter),
-        (True, False, "dumb", Reporter),
+        (True, False, "dumb", Plain),
+        (True, True, "dumb", Reporter),
         (False, False, "xterm", Reporter),
     ],
 )
 def test_auto_is_a_bar_on_terminals_alone(monkeypatch, terminal, quiet, term, expected):
     monkeypatch.setenv("TERM", term)
+    monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert type(make_reporter("auto", quiet=quiet)) is expected
 

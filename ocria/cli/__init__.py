@@ -7,25 +7,87 @@ before it is needed, so that help and errors of usage come at once.
 from __future__ import annotations
 
 import argparse
+import sys
+import traceback
 from collections.abc import Sequence
 
 from ocria import __version__
-from ocria.cli.doctor import add_doctor, add_models
+from ocria.cli.cache import add_cache
+from ocria.cli.completion import add_completion
+from ocria.cli.config import add_config
+from ocria.cli.doctor import add_doctor
+from ocria.cli.help import EXIT_CODES, add_help, epilog
+from ocria.cli.models import add_models
 from ocria.cli.parse import add_parse
+from ocria.cli.parser import Parser
+from ocria.cli.settings import Settings, settle
 from ocria.errors import EXIT_INTERRUPTED, EXIT_OK, OcriaError
-from ocria.progress import make_reporter
+from ocria.progress import Log, Reporter, make_reporter
+
+_DESCRIPTION = """\
+Turn PDFs and page images into Markdown, text or JSON, on this machine.
+
+Data goes to standard output; progress, notes and errors go to standard error.
+"""
+_EXAMPLES = [
+    ("ocria parse scan.png", "Markdown of an image to standard output."),
+    ("ocria help parse", "What parse can do; the same as `ocria parse --help`."),
+    ("ocria doctor", "What this machine has, and what is missing."),
+    ('eval "$(ocria completion bash)"', "Completion of commands and options, in this shell."),
+]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     parser = build_parser()
-    options = parser.parse_args(arguments)
-    reporter = make_reporter(options.progress, quiet=options.quiet, verbose=options.verbose)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if not given:
+        sys.stderr.write(parser.format_help())
+        return 2
+    options = parser.parse_args(given)
+    reporter, log = Reporter(), None
     try:
-        return options.run(options, reporter)
+        options.top, options.settings = parser, settle(options, parser)
+        log = _open_log(options)
+        reporter = make_reporter(options.progress, quiet=options.quiet, verbose=options.verbose, log=log)
+        if log is not None:
+            log.begin(_facts(options.settings))
+        code = _run(options, reporter)
+        if log is not None:
+            log.end(code)
     except OcriaError as error:
         reporter.error(str(error), error.exit_code)
         return error.exit_code
+    except Exception:
+        # A fault of ocria itself: it ends the run as Python does, and the log holds it too.
+        if log is not None:
+            log.error(traceback.format_exc(), 1)
+        raise
+    finally:
+        if log is not None:
+            log.close()
+    return code
+
+
+def build_parser() -> Parser:
+    """The command line."""
+    parser = Parser(prog="ocria", description=_DESCRIPTION, epilog=f"{epilog(_EXAMPLES)}\n{EXIT_CODES}")
+    parser.add_argument("--version", action="version", version=f"ocria {__version__}")
+    parser.set_defaults(progress="none", quiet=False, verbose=False, log_file=None, log_format="text")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_parse(commands)
+    add_models(commands)
+    add_doctor(commands)
+    add_config(commands, commands.choices["parse"])
+    add_cache(commands)
+    add_completion(commands)
+    add_help(commands)
+    return parser
+
+
+def _run(options: argparse.Namespace, reporter: Reporter) -> int:
+    try:
+        return options.run(options, reporter)
     except BrokenPipeError:
         return EXIT_OK  # the reader of our output has seen enough
     except KeyboardInterrupt:
@@ -33,17 +95,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="ocria",
-        description="Turn PDFs and page images into Markdown, text or JSON, on this machine.",
-        epilog="`ocria COMMAND --help` lists the options of a command.",
-    )
-    parser.add_argument("--version", action="version", version=f"ocria {__version__}")
-    parser.set_defaults(progress="none", quiet=False, verbose=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add_parse(commands)
-    add_models(commands)
-    add_doctor(commands)
-    return parser
+def _open_log(options: argparse.Namespace) -> Log | None:
+    return None if options.log_file is None else Log(options.log_file, options.log_format)
+
+
+def _facts(settings: Settings) -> dict[str, object]:
+    """What a log begins with: the version and every setting that is not its default."""
+    changed = {item.name: item.shown for item in settings.items if item.origin != "default"}
+    return {"ocria": __version__, "settings": changed}

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
     engine = parser.add_argument_group("engine")
-    engine.add_argument("--model", metavar="NAME", help="folder or name of a checkpoint (default: the embedded one)")
-    engine.add_argument("--device", help="cpu, cuda or cuda:N (default: cuda if there is one)")
-    engine.add_argument("--dtype", choices=("float32", "bfloat16"), help="default: float32 on the CPU, else bfloat16")
+    engine.add_argument(
+        "--model",
+        metavar="NAME",
+        help="folder of a checkpoint or its name on the hub; `ocria models` lists those that are known "
+        "(default: ocria-nano, which ships with ocria)",
+    )
+    add_device(engine)
     engine.add_argument("--batch", type=int, metavar="N", help="most requests that run at the same time")
     engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the engine")
     engine.add_argument(
@@ -53,6 +58,16 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         default="exact",
         help="how drafts are accepted where tokens are drawn: as without drafts, or with the same distribution and "
         "faster (default: exact)",
+    )
+
+
+def add_device(group: Any) -> None:
+    """Where a model runs, and in which precision."""
+    group.add_argument("--device", help="cpu, cuda or cuda:N (default: cuda if there is one)")
+    group.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16"),
+        help="of weights and activations (default: float32 on the CPU, else bfloat16)",
     )
 
 

@@ -17,6 +17,7 @@ import torch
 from ocria.model.network import Qwen35
 from ocria.model.state import DecoderState
 from ocria.runtime.buffers import SlotBuffers
+from ocria.runtime.places import compiled_root
 from ocria.runtime.step import EXACT, StepInput, StepOutput, step
 from ocria.spec.chain import Chain
 
@@ -103,11 +104,10 @@ def use_cache(network: Qwen35) -> Path:
 
 def cache_folder(network: Qwen35) -> Path:
     """Where code for this network on this machine belongs."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     device = network.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu()
     key = "\n".join([torch.__version__, _version("triton"), name, str(network.dtype), repr(network.config)])
-    return root / "ocria" / "compiled" / hashlib.sha256(key.encode()).hexdigest()[:16]
+    return compiled_root() / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def cache_counts() -> tuple[int, int]:

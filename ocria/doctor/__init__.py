@@ -1,0 +1,1 @@
+"""What `ocria doctor`, `ocria models` and `ocria cache` find out about a machine."""
