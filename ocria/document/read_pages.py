@@ -265,12 +265,17 @@ def failed_job(path: str, job: PageJob, error: Exception) -> Iterator[Event | Pa
 
 
 def fail(page: Page, error: Exception) -> None:
-    """Let a page say that reading it raised. Faults of the engine or of the options are not the page's: they are
+    """Let a page say that reading it raised. Raises what `fault_of` raises."""
+    page.error = fault_of(error)
+    page.status = TIMEOUT if isinstance(error, TimeoutExceeded) else FAILED
+
+
+def fault_of(error: Exception) -> str:
+    """What to say of a page that raised. Faults of the engine or of the options are not the page's: they are
     raised again and end the run."""
     if isinstance(error, (EngineError, UsageError)):
         raise error
-    page.status = TIMEOUT if isinstance(error, TimeoutExceeded) else FAILED
-    page.error = error.message if isinstance(error, OcriaError) else f"{type(error).__name__}: {error}"
+    return error.message if isinstance(error, OcriaError) else f"{type(error).__name__}: {error}"
 
 
 def note_of(path: str, page: Page) -> Note:
