@@ -32,7 +32,12 @@ def to_dict(
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ocria", "version": __version__},
         "model": None if model is None else {"name": model.name, "version": model.version},
-        "document": {"path": document.path, "pages": document.page_count, "sha256": document.sha256},
+        "document": {
+            "path": document.path,
+            "pages": document.page_count,
+            "sha256": document.sha256,
+            "converted_from": document.converted_from,
+        },
         "status": document.status,
         "error": None if document.error is None else error_data(document.error),
         "seconds": round(document.seconds, 3),
@@ -77,6 +82,10 @@ def _block(page: Page, block: Block, images: str, picture_target: Target | None)
         "level": block.level,
         "font_size": block.font_size,
         "cells": None if block.cells is None else [asdict(cell) for cell in block.cells],
+        "row_pages": block.row_pages,
+        "continues": block.continues,
+        "row_pages": block.row_pages,
+        "continues": block.continues,
         "picture": _picture(page, block, images, picture_target),
     }
 
