@@ -127,7 +127,8 @@ def standard_input() -> BinaryIO:
 
 def natural_key(path: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     """Sorts `page2` before `page10` and is blind to case until nothing else decides."""
-    parts = _NUMBER.split(path.casefold().replace("/", "\0"))  # a folder's files before those of `folder-2`
+    stem = os.path.splitext(path)[0]  # `page.pdf` goes before `page2.pdf`
+    parts = _NUMBER.split(stem.casefold().replace("/", "\0"))  # and a folder's files before those of `folder-2`
     return tuple((1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts), path
 
 

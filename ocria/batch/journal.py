@@ -29,6 +29,7 @@ class Journal:
             torn = self._size > 0 and os.pread(self._file, 1, self._size - 1) != b"\n"
         except OSError as error:
             raise _unwritable(path, error) from error
+        self.is_new = self._size == 0
         if torn:
             self._write(b"\n")
 

@@ -15,8 +15,8 @@ _FORMAT = 1
 # These decide how fast a document is read, whether at all and how long it may take, but not what is read. Where a
 # model runs may change the last bits of its numbers: that is no reason to read a folder again on another machine.
 _WITHOUT_EFFECT = frozenset({
-    "password", "device", "batch", "threads", "memory", "timeout", "page_timeout", "jobs", "compile", "graph", "overlap",
-    "ring", "draft", "draft_rows",
+    "password", "device", "batch", "threads", "memory", "timeout", "page_timeout", "jobs", "compile", "graph",
+    "overlap", "ring", "draft", "draft_rows",
 })  # fmt: skip
 
 

@@ -65,8 +65,8 @@ class Entry:
 class Manifest:
     """The entries of a folder, the newest of each input, kept in `.ocria/manifest.jsonl`."""
 
-    def __init__(self, root: Path):
-        """Read what is there, and open it for appending.
+    def __init__(self, root: Path, read_only: bool = False):
+        """Read what is there, and open it for appending unless it is `read_only`.
 
         Raises:
             OutputError: it cannot be read or written, or a newer ocria wrote it.
@@ -81,8 +81,8 @@ class Manifest:
         self._outputs: dict[str, set[str]] = {}
         for record in _records(root):
             self._take(record)
-        self._journal = Journal(root / FOLDER / _NAME)
-        if not (root / FOLDER / _NAME).stat().st_size:
+        self._journal = None if read_only else Journal(root / FOLDER / _NAME)
+        if self._journal is not None and self._journal.is_new:
             self._journal.append({"format": _FORMAT})
 
     def begin(self, name: str, stem: str, store: str) -> None:
@@ -107,7 +107,8 @@ class Manifest:
         return all(sha256_of(self.root / name) == digest for name, digest in entry.outputs.items())
 
     def close(self) -> None:
-        self._journal.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def _add(self, record: dict[str, Any]) -> None:
         self._journal.append(record)

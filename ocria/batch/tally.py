@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ocria.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, OutputError, TimeoutExceeded
 from ocria.events import BatchDone, DocumentDone, DocumentFailed, DocumentSkipped, Event, PageDone
+
+if TYPE_CHECKING:
+    from ocria.document.result import Document
 
 _GOOD = ("ok", "blank")
 _EXIT_OF_STATUS = {
     "ok": EXIT_OK, "partial": EXIT_PARTIAL, "failed": EXIT_FAILED, "interrupted": EXIT_INTERRUPTED
 }  # fmt: skip
+
+_CURES = {
+    "failed": "Look at the page; --retry-failed reads it again",
+    "timeout": "Raise --page-timeout or --timeout and add --retry-failed",
+    "truncated": "Raise --max-output-tokens where it is the limit",
+    "degenerate": "Try another --model or --dpi",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +51,16 @@ class Tally:
     failures: list[Failure] = field(default_factory=list)
     codes: list[int] = field(default_factory=list)
     """The exit code that each document would have alone."""
-    _bad: list[tuple[int, str, str]] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
         """Count an event."""
         match event:
             case PageDone():
                 self._page(event)
-            case DocumentDone(status="interrupted"):
-                self._bad = []
-            case DocumentDone():
+            case DocumentDone() if event.status != "interrupted":
                 self._document(event)
             case DocumentFailed():
                 self.failed += 1
-                self._bad = []
                 self.codes.append(event.exit_code)
                 self.failures.append(Failure(event.path, (), "failed", event.message, event.cure))
 
@@ -105,14 +112,6 @@ class Tally:
             self.failures.append(Failure(event.path, tuple(pages), status, why, _CURES.get(status)))
 
 
-_CURES = {
-    "failed": "Look at the page; --retry-failed reads it again",
-    "timeout": "Raise --page-timeout or --timeout and add --retry-failed",
-    "truncated": "Raise --max-output-tokens where it is the limit",
-    "degenerate": "Try another --model or --dpi",
-}
-
-
 def worst_code(codes: list[int], fail_on: str) -> int:
     """The exit code of a run over documents with these codes."""
     if fail_on == "never":
@@ -125,7 +124,7 @@ def worst_code(codes: list[int], fail_on: str) -> int:
     return EXIT_FAILED if failed else EXIT_PARTIAL if EXIT_PARTIAL in codes else EXIT_OK
 
 
-def document_code(document: object) -> int:
+def document_code(document: Document) -> int:
     """The exit code that tells how a document went. When time ran out on every page, that is what it tells."""
     if document.pages and all(page.status == "timeout" for page in document.pages):
         return EXIT_INTERRUPTED if document.interrupted else TimeoutExceeded.exit_code
