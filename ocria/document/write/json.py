@@ -84,8 +84,6 @@ def _block(page: Page, block: Block, images: str, picture_target: Target | None)
         "cells": None if block.cells is None else [asdict(cell) for cell in block.cells],
         "row_pages": block.row_pages,
         "continues": block.continues,
-        "row_pages": block.row_pages,
-        "continues": block.continues,
         "picture": _picture(page, block, images, picture_target),
     }
 
