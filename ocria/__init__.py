@@ -8,6 +8,9 @@
     for event in ocria.stream("scan.pdf"):
         print(event.to_dict())
 
+    for document in ocria.parse_many(["a.pdf", "b.png"]):
+        print(document.path, document.status)
+
 Names are imported on first use, so that `import ocria` is instant and loads neither torch nor PyMuPDF.
 """
 
@@ -19,14 +22,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ocria.batch.many import parse_many
     from ocria.document.api import parse, stream
     from ocria.document.result import Block, Document, Page
     from ocria.errors import OcriaError
 
-__all__ = ["Block", "Document", "OcriaError", "Page", "__version__", "parse", "stream"]
+__all__ = ["Block", "Document", "OcriaError", "Page", "__version__", "parse", "parse_many", "stream"]
 
 _HOMES = {
     "parse": "ocria.document.api",
+    "parse_many": "ocria.batch.many",
     "stream": "ocria.document.api",
     "Document": "ocria.document.result",
     "Page": "ocria.document.result",

@@ -29,9 +29,10 @@ ALLOWED = {
     "password": {"progress"},
     "config": set(),
     "doctor": {"document", "model", "spec", "runtime", "ops"},
-    "cli": {"document", "progress", "doctor", "password", "config"},
+    "batch": {"document"},
+    "cli": {"batch", "document", "progress", "doctor", "password", "config"},
     "__main__": {"cli"},
-    "__init__": {"document"},
+    "__init__": {"batch", "document"},
 }
 HEAVY = {"torch", "transformers", "pymupdf", "pymupdf4llm", "textual", "numpy", "PIL", "rich"}
 

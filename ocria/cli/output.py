@@ -1,4 +1,4 @@
-"""Standard output: data only, in UTF-8."""
+"""Standard output: data only, text in UTF-8."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from ocria.errors import OutputError
 
 
-def to_standard_output(content: str) -> None:
-    """Write in UTF-8 whatever the locale says: a document holds any character."""
+def to_standard_output(content: str | bytes) -> None:
+    """Write text in UTF-8 whatever the locale says: a document holds any character."""
     if sys.stdout is None:
         raise OutputError("standard output is closed")
     try:
-        sys.stdout.buffer.write(content.encode("utf-8", "replace"))
+        sys.stdout.buffer.write(content.encode("utf-8", "replace") if isinstance(content, str) else content)
         sys.stdout.buffer.flush()
     except OSError as error:
         # What is left in the buffer goes elsewhere, so that the flush at the end does not complain again.

@@ -3,81 +3,178 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from ocria.batch.options import FAIL_ON, FORMATS
+from ocria.cli.common import add_common
+from ocria.cli.help import epilog
 from ocria.cli.options import add_engine, add_facts
-from ocria.cli.output import to_standard_output
-from ocria.errors import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_PARTIAL,
-    InputError,
-    OutputError,
-    TimeoutExceeded,
-    UsageError,
-)
-from ocria.progress import KINDS, Reporter
+from ocria.errors import UsageError
+from ocria.events import Note
+from ocria.progress import Reporter
 
 if TYPE_CHECKING:
+    from ocria.batch.inputs import Found
     from ocria.document.result import Document
-    from ocria.events import Event
 
-_FORMATS = ("md", "text", "json")
-_EXIT_OF_STATUS = {
-    "ok": EXIT_OK,
-    "partial": EXIT_PARTIAL,
-    "failed": EXIT_FAILED,
-    "interrupted": EXIT_INTERRUPTED,
-}
+OUTPUT_DIR = "ocria-out"
 _DESCRIPTION = """\
-Parse a document; its Markdown goes to standard output. It is a PDF, an image (PNG, JPEG, TIFF with all
-its pages, WebP, GIF, BMP, JPEG 2000, AVIF, PNM, HEIC with ocria[heic]), a book (EPUB, MOBI, FB2, XPS, CBZ),
-an office file (DOCX, PPTX, XLSX), HTML, SVG, Markdown or plain text.
+Parse documents. One goes to standard output, or to a file with -o. Of several,
+of folders and of patterns the outputs go into a folder: those of a/scan.pdf
+are a/scan.pdf.md and so on. A run that was stopped goes on where it was when
+the same command is given again, and passes over what is done.
+
+A document is a PDF, an image (PNG, JPEG, TIFF with all its pages, WebP, GIF,
+BMP, JPEG 2000, AVIF, PNM, HEIC with ocria[heic]), a book (EPUB, MOBI, FB2, XPS,
+CBZ), an office file (DOCX, PPTX, XLSX), HTML, SVG, Markdown or plain text.
 """
-_EPILOG = """\
-exit codes:
-  0 all good   1 the document failed   2 usage   3 some pages failed   4 input unreadable or corrupt
-  5 encrypted or wrong password   6 output not writable or exists   7 engine or device unavailable
-  8 timed out   130 interrupted (finished pages are written)
-"""
+_EXAMPLES = [
+    ("ocria parse scan.pdf", "Markdown to standard output."),
+    ("ocria parse scan.pdf -p 1-3 -o scan.json", "Three pages as JSON, with boxes and confidences."),
+    ("ocria parse -r papers -f md,json", "All documents below a folder, into ./ocria-out."),
+    ("ocria parse -r papers --retry-failed", "Once more what failed, and only that."),
+    ("find . -name '*.pdf' -print0 | ocria parse --files-from - -0 -f jsonl -o -", "All of them as one stream."),
+]
 
 
 def add_parse(commands: Any) -> None:
     parser = commands.add_parser(
         "parse",
-        help="parse a document",
+        help="parse documents",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=epilog(_EXAMPLES, exit_codes=True, engine=True, messages=True),
     )
     parser.set_defaults(run=parse)
-    parser.add_argument("file", metavar="FILE", help="the document, or - for standard input")
-    parser.add_argument("-p", "--pages", metavar="RANGES", help="pages such as 1-3,8 or 5- (1-based; default: all)")
-    parser.add_argument("--password", help="password of an encrypted PDF; seen by other users of the machine")
     parser.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="INPUT",
+        help="files, folders, patterns such as '**/*.pdf', or - for standard input",
+    )
+    _take_inputs_anywhere(parser)
+    _add_inputs(parser.add_argument_group("inputs"))
+    _add_output(parser.add_argument_group("output"))
+    _add_long_runs(parser.add_argument_group("runs over several documents"))
+    _add_reading(parser.add_argument_group("reading"))
+    add_engine(parser)
+    add_facts(parser)
+    add_common(parser)
+
+
+def parse(options: argparse.Namespace, reporter: Reporter) -> int:
+    from ocria.batch.inputs import find_inputs, names_from
+    from ocria.document.options import OPTION_NAMES
+    from ocria.document.ranges import parse_ranges
+    from ocria.password import given_password
+
+    if not sys.warnoptions and (options.quiet or not options.verbose):
+        warnings.simplefilter("ignore")  # those of libraries: what concerns the user comes as a Note
+    if options.pages is not None:
+        parse_ranges(options.pages)
+    names = list(options.inputs)
+    if options.files_from is not None:
+        if options.files_from == "-" and "-" in names:
+            raise UsageError("standard input is either the list of files or a document")
+        names += names_from(options.files_from, options.null)
+    elif not names:
+        options.parser.error("the following arguments are required: INPUT")
+    found = find_inputs(
+        names,
+        recursive=options.recursive,
+        include=options.include or (),
+        exclude=options.exclude or (),
+        output_dir=options.output_dir or OUTPUT_DIR,
+    )
+    found.many |= options.files_from is not None
+    _tell_ignored(found, reporter)
+    chosen = {name: getattr(options, name) for name in OPTION_NAMES}
+    chosen["password"] = given_password(options.password, options.password_file)
+    alone = not found.many and options.output_dir is None
+    if not alone and options.output is None:
+        options.output_dir = options.output_dir or OUTPUT_DIR
+    if options.dry_run:
+        from ocria.cli.dry_run import dry_run
+
+        return dry_run(found, options, chosen, reporter)
+    if alone:
+        from ocria.cli.parse_one import parse_one
+
+        if options.retry_failed:
+            raise UsageError("--retry-failed needs a folder of outputs", cure="Give it with --output-dir")
+        return parse_one(found.inputs[0], options, chosen, reporter)
+    from ocria.cli.parse_many import parse_many
+
+    return parse_many(found, options, chosen, reporter)
+
+
+def exit_code(document: Document) -> int:
+    """The exit code that tells how a document went. When time ran out on every page, that is what it tells."""
+    from ocria.batch.tally import document_code
+
+    return document_code(document)
+
+
+def _tell_ignored(found: Found, reporter: Reporter) -> None:
+    if found.ignored:
+        count = "1 file is" if len(found.ignored) == 1 else f"{len(found.ignored)} files are"
+        reporter.show(Note("info", f"{count} of no kind that can be read and left alone"))
+    for path in found.ignored:
+        reporter.show(Note("debug", f"{path}: left alone"))
+    for path in found.repeated:
+        reporter.show(Note("debug", f"{path}: named before"))
+
+
+def _add_inputs(inputs: argparse._ArgumentGroup) -> None:
+    inputs.add_argument("-r", "--recursive", action="store_true", help="folders in folders too")
+    inputs.add_argument(
+        "--include",
+        action="append",
+        metavar="PATTERN",
+        help="of folders and patterns only files whose path, or a folder in it, matches (repeatable)",
+    )
+    inputs.add_argument("--exclude", action="append", metavar="PATTERN", help="none that match (repeatable)")
+    inputs.add_argument("--files-from", metavar="FILE", help="file with one input a line, or - for standard input")
+    inputs.add_argument("-0", "--null", action="store_true", help="names in that file end with a NUL byte")
+    inputs.add_argument("-p", "--pages", metavar="RANGES", help="pages such as 1-3,8 or 5- (1-based; default: all)")
+    inputs.add_argument("--password", help="password of encrypted PDFs; seen by other users of the machine")
+    inputs.add_argument(
         "--password-file",
         metavar="FILE",
-        help="file whose first line is the password (default: OCRIA_PASSWORD, else asked for on a terminal)",
+        help="file whose first line is the password (default: OCRIA_PASSWORD, else asked for on a terminal where there "
+        "is one document)",
     )
 
-    output = parser.add_argument_group("output")
-    output.add_argument("-o", "--output", metavar="FILE", default="-", help="file to write; - is standard output")
-    output.add_argument("-f", "--format", choices=_FORMATS, help="default: by the name of the output, else md")
-    output.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
+
+def _add_output(output: argparse._ArgumentGroup) -> None:
+    place = output.add_mutually_exclusive_group()
+    place.add_argument("-o", "--output", metavar="FILE", help="file for one document; - is standard output (default)")
+    place.add_argument(
+        "--output-dir", metavar="FOLDER", help=f"folder for the outputs (default for several documents: {OUTPUT_DIR})"
+    )
+    output.add_argument(
+        "-f",
+        "--format",
+        action="extend",
+        type=_formats,
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)}; several for a folder, by commas or repeated (default: by the name of the output, "
+        "else md)",
+    )
+    output.add_argument("--overwrite", action="store_true", help="replace files that ocria did not write, or not so")
     output.add_argument(
         "--table-format",
         choices=("auto", "md", "html", "csv"),
         default="auto",
         help="how tables stand in Markdown (default: md, html where cells span)",
+    )
+    output.add_argument(
+        "--no-merge-tables",
+        dest="merge_tables",
+        action="store_false",
+        help="leave the parts of a table that goes on over pages where they are",
     )
     output.add_argument(
         "--images",
@@ -89,19 +186,26 @@ def add_parse(commands: Any) -> None:
         "--keep-headers-footers", action="store_true", help="running headers and footers too (JSON always has them)"
     )
     output.add_argument("--page-markers", action="store_true", help="mark where each page begins")
-    output.add_argument("-q", "--quiet", action="store_true", help="only errors on standard error")
-    output.add_argument(
-        "-v", "--verbose", action="store_true", help="routes, timings, what the engine uses, warnings of all libraries"
+
+
+def _add_long_runs(runs: argparse._ArgumentGroup) -> None:
+    runs.add_argument(
+        "--no-resume", dest="resume", action="store_false", help="start over: parse what is done already once more"
     )
-    output.add_argument(
-        "--progress",
-        choices=KINDS,
-        default="auto",
-        help="on standard error: a live bar, plain lines, one JSON object an event, or none (default: a bar on a "
-        "terminal)",
+    runs.add_argument("--retry-failed", action="store_true", help="parse failed pages and documents once more")
+    runs.add_argument(
+        "--fail-on",
+        choices=FAIL_ON,
+        default="partial",
+        help="what the exit code tells: failed documents and pages (partial, the default), failed documents alone "
+        "(failure), or neither (never)",
+    )
+    runs.add_argument(
+        "--dry-run", action="store_true", help="list documents, pages and outputs; load no model and write nothing"
     )
 
-    reading = parser.add_argument_group("reading")
+
+def _add_reading(reading: argparse._ArgumentGroup) -> None:
     reading.add_argument(
         "--mode",
         choices=("auto", "model", "text"),
@@ -121,103 +225,26 @@ def add_parse(commands: Any) -> None:
     reading.add_argument(
         "-j", "--jobs", type=int, metavar="N", help="processes that open and draw files; 0: none (default: 1)"
     )
-    add_engine(parser)
-    add_facts(parser)
 
 
-def parse(options: argparse.Namespace, reporter: Reporter) -> int:
-    from ocria.document.api import stream
-    from ocria.document.options import OPTION_NAMES
-    from ocria.document.ranges import parse_ranges
-    from ocria.events import DocumentDone
-    from ocria.password import events_once_unlocked, given_password
-
-    if not sys.warnoptions and (options.quiet or not options.verbose):
-        warnings.simplefilter("ignore")  # those of libraries: what concerns the user comes as a Note
-    if options.quiet and options.progress in ("bar", "plain", "json"):
-        raise UsageError(f"give either --quiet or --progress {options.progress}")
-    if options.pages is not None:
-        parse_ranges(options.pages)
-    kind = options.format or _format_of(options.output)
-    _check_output(options)
-    chosen = {name: getattr(options, name) for name in OPTION_NAMES if name != "password"}
-    password = given_password(options.password, options.password_file)
-    source = _standard_input() if options.file == "-" else options.file
-    document = None
-    cancel = _cancel_on_interrupt(reporter.stopping())
-
-    def begin(password: str | None) -> Iterator[Event]:
-        return stream(source, cancel=cancel, password=password, **chosen)
-
-    with reporter:
-        for event in events_once_unlocked(begin, password):
-            reporter.show(event)
-            if isinstance(event, DocumentDone):
-                document = event.document
-    _write(options, _render(document, kind, options.page_markers))
-    return exit_code(document)
+def _formats(text: str) -> list[str]:
+    """One or several formats, parted by commas."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in FORMATS:
+            raise argparse.ArgumentTypeError(f"{name!r} is no format (choose from {', '.join(FORMATS)})")
+    return names
 
 
-def exit_code(document: Document) -> int:
-    """The exit code that tells how a document went. When time ran out on every page, that is what it tells."""
-    if document.pages and all(page.status == "timeout" for page in document.pages):
-        return EXIT_INTERRUPTED if document.interrupted else TimeoutExceeded.exit_code
-    return _EXIT_OF_STATUS[document.status]
+def _take_inputs_anywhere(parser: argparse.ArgumentParser) -> None:
+    """argparse takes arguments without a name in one piece; here they may stand between options."""
+    parse_known = parser.parse_known_args
 
+    def parse_all(args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None) -> Any:
+        parsed, rest = parse_known(args, namespace)
+        end = rest.index("--") if "--" in rest else len(rest)
+        extra = [word for word in rest[:end] if word == "-" or not word.startswith("-")]
+        parsed.inputs = [*parsed.inputs, *extra, *rest[end + 1 :]]
+        return parsed, [word for word in rest[:end] if word not in extra]
 
-def _standard_input() -> BinaryIO:
-    if sys.stdin is None:
-        raise InputError("standard input is closed")
-    return sys.stdin.buffer
-
-
-def _render(document: Document, kind: str, page_markers: bool) -> str:
-    if kind == "json":
-        return document.to_json()
-    if kind == "text":
-        from ocria.document.write.text import to_text
-
-        return to_text(document, page_markers)
-    from ocria.document.write.markdown import to_markdown
-
-    return to_markdown(document, page_markers)
-
-
-def _format_of(output: str) -> str:
-    return {".json": "json", ".txt": "text"}.get(Path(output).suffix.lower(), "md")
-
-
-def _check_output(options: argparse.Namespace) -> None:
-    if options.output == "-":
-        return
-    from ocria.document.write.files import check_writable, is_device
-
-    check_writable(options.output)
-    if Path(options.output).exists() and not is_device(options.output) and not options.overwrite:
-        raise OutputError("the output exists already", path=options.output, cure="Replace it with --overwrite")
-
-
-def _write(options: argparse.Namespace, content: str) -> None:
-    if options.output != "-":
-        from ocria.document.write.files import write_atomically
-
-        write_atomically(options.output, content)
-    else:
-        to_standard_output(content)
-
-
-def _cancel_on_interrupt(said: bytes | None) -> threading.Event:
-    """A flag that the first Ctrl-C sets, so that finished pages are kept; the second one stops at once. `said`: what
-    is written to standard error then."""
-    cancel = threading.Event()
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if cancel.is_set():
-            raise KeyboardInterrupt
-        cancel.set()
-        if said is not None:
-            os.write(2, said)
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, interrupt)
-    return cancel
+    parser.parse_known_args = parse_all  # type: ignore[method-assign]
