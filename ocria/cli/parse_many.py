@@ -1,0 +1,92 @@
+"""Many documents into a folder, or as JSON Lines to standard output."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from ocria.batch.inputs import Found
+from ocria.batch.options import BatchOptions
+from ocria.batch.run import run_batch
+from ocria.batch.summary import failure_table, summary_line
+from ocria.batch.tally import Tally
+from ocria.cli.interrupt import cancel_on_signals
+from ocria.cli.output import to_standard_output
+from ocria.document.options import ParseOptions
+from ocria.errors import OcriaError, UsageError
+from ocria.events import DocumentDone, DocumentFailed, Note
+from ocria.progress import Reporter
+
+
+def batch_options(options: argparse.Namespace) -> BatchOptions:
+    """Where the documents go and what is passed over. Raises UsageError where that is no place for several."""
+    formats = tuple(dict.fromkeys(options.format or ("md",)))
+    streamed = options.output is not None
+    if streamed and options.output != "-":
+        raise UsageError("one file cannot hold several documents", path=options.output, cure="Give --output-dir")
+    if streamed and formats != ("jsonl",):
+        cure = "Add -f jsonl, or write files with --output-dir"
+        raise UsageError("of several documents only JSON Lines go to standard output", cure=cure)
+    if streamed and options.images == "extract":
+        raise UsageError("figures cannot be extracted beside standard output", cure="Give --output-dir")
+    return BatchOptions(
+        output_dir=None if streamed else Path(options.output_dir),
+        formats=formats,
+        page_markers=options.page_markers,
+        overwrite=options.overwrite,
+        resume=options.resume,
+        retry_failed=options.retry_failed,
+    )
+
+
+def parse_many(found: Found, options: argparse.Namespace, chosen: dict[str, Any], reporter: Reporter) -> int:
+    """Parse and write the documents; returns the exit code. `chosen`: the options of `ocria.stream`.
+
+    Raises:
+        OcriaError: what ends the whole run.
+    """
+    batch, settled = batch_options(options), ParseOptions(**chosen)
+    cancel = cancel_on_signals(reporter.stopping())
+    tally = Tally(len(found.inputs))
+    begun = time.monotonic()
+    with reporter:
+        try:
+            events = run_batch(found.inputs, settled, batch, cancel=cancel, tally=tally)
+            with closing(events):
+                for event in events:
+                    reporter.show(event)
+                    if batch.output_dir is None and isinstance(event, (DocumentDone, DocumentFailed)):
+                        _to_standard_output(event, settled)
+        except OcriaError:
+            reporter.close()
+            _tell(tally, time.monotonic() - begun, options, reporter)
+            raise
+        if tally.interrupted:
+            again = "the same command goes on" if batch.output_dir is not None else "its documents were printed"
+            reporter.show(Note("info", f"interrupted; what is done is kept, and {again}"))
+    _tell(tally, time.monotonic() - begun, options, reporter)
+    return tally.exit_code(options.fail_on)
+
+
+def _to_standard_output(event: DocumentDone | DocumentFailed, options: ParseOptions) -> None:
+    from ocria.document.result import Document
+    from ocria.document.write import render
+
+    if isinstance(event, DocumentFailed):
+        document = Document(event.path, 0, "", error=OcriaError(event.message, cure=event.cure))
+        document.error.exit_code = event.exit_code
+    else:
+        document = event.document
+    to_standard_output(render(document, "jsonl", options=options))
+
+
+def _tell(tally: Tally, seconds: float, options: argparse.Namespace, reporter: Reporter) -> None:
+    """The summary and what failed, for people; in JSON the events have said it."""
+    if options.quiet or options.progress == "json":
+        return
+    for line in failure_table(tally.failures):
+        reporter.say(line)
+    reporter.say(summary_line(tally.done(seconds)))
