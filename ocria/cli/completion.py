@@ -59,7 +59,7 @@ def add_completion(commands: Any) -> None:
     parser = commands.add_parser(
         "completion",
         help="print a script that completes commands and options in a shell",
-        description="Print a script that completes commands, options, their values and names of files.",
+        description="Print a script that completes commands, options, values and names of files.",
         epilog=_EPILOG,
     )
     parser.add_argument("shell", choices=tuple(_WRITERS), help="bash, zsh or fish")
@@ -70,12 +70,11 @@ def describe(parser: Parser, words: tuple[str, ...] = ("ocria",), told: str = ""
     """A parser's commands, the parser itself first."""
     takes, choices = None, ()
     for argument in parser.arguments():
-        takes, choices = _takes(argument), tuple(map(str, argument.choices or ()))
+        takes, choices = _takes(argument), _choices(argument)
     below = parser.command_help()
     options = tuple(
-        Option(tuple(a.option_strings), _brief(a.help), None if is_switch(a) else _takes(a), tuple(a.choices or ()))
+        Option(tuple(a.option_strings), _brief(a), None if is_switch(a) else _takes(a), _choices(a))
         for a in parser.all_options()
-        if a.help != argparse.SUPPRESS
     )
     yield Command(words, told, options, takes, choices or tuple(below), below)
     for name, command in parser.commands().items():
@@ -169,18 +168,24 @@ def _completion(options: argparse.Namespace, reporter: Reporter) -> int:
     return EXIT_OK
 
 
+def _choices(action: argparse.Action) -> tuple[str, ...]:
+    """What a value may be. An option that reads several at a time names them as its `completions`."""
+    return tuple(map(str, action.choices or getattr(action, "completions", ())))
+
+
 def _takes(action: argparse.Action) -> str:
     """What a value is, as far as it can be told from the parser."""
-    if action.choices is not None:
+    if _choices(action):
         return "choice"
     names = action.metavar if isinstance(action.metavar, str) else (action.metavar or (action.dest,))[0]
     shown = re.split(r"[^A-Z]+", names.upper())
     return "file" if _FILES & set(shown) else "folder" if _FOLDERS & set(shown) else "value"
 
 
-def _brief(text: str | None) -> str:
+def _brief(action: argparse.Action) -> str:
     """The start of a help text, without a default and what else is in brackets."""
-    return re.split(r" \(|; |: ", " ".join((text or "").replace("%%", "%").split()))[0]
+    text: str = getattr(action, "told", action.help) or ""
+    return re.split(r" \(|; ", " ".join(text.replace("%%", "%").split()))[0]
 
 
 def _joined(lines: list[str], indent: int) -> str:

@@ -20,6 +20,10 @@ _EXAMPLES = [
     ("OCRIA_BATCH=8 ocria config show --device cpu --json", "The same with what is said here."),
     ("$EDITOR $(ocria config path)", "Change the file. A line such as `batch = 8` is an option."),
 ]
+_SHOW = """\
+Print every setting of `ocria parse` with its value and where that comes from.
+All options of parse can be given. Of a password it is only said that it is set.
+"""
 
 
 def add_config(commands: Any, parse: Parser) -> None:
@@ -34,8 +38,7 @@ def add_config(commands: Any, parse: Parser) -> None:
     show = below.add_parser(
         "show",
         help="every setting with its value and its origin",
-        description="Print every setting of `ocria parse` with its value and where that comes from. All options of\n"
-        "parse can be given. Of a password it is only said that it is set.",
+        description=_SHOW,
         epilog=epilog(_EXAMPLES[:2]),
     )
     add_json(show)

@@ -76,7 +76,8 @@ def add_help(commands: Any) -> None:
         description="Explain a command, or ocria as a whole.",
         epilog="examples:\n  ocria help parse\n  ocria help config show\n",
     )
-    parser.add_argument("topic", nargs="*", metavar="COMMAND", help="the command and what follows it")
+    topic = parser.add_argument("topic", nargs="*", metavar="COMMAND", help="the command and what follows it")
+    topic.completions = commands.choices
     parser.set_defaults(run=_help)
 
 

@@ -10,7 +10,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     engine = parser.add_argument_group("engine")
     engine.add_argument(
         "--model",
-        metavar="NAME",
+        metavar="FOLDER|NAME",
         help="folder of a checkpoint or its name on the hub; `ocria models` lists those that are known "
         "(default: ocria-nano, which ships with ocria)",
     )

@@ -154,7 +154,7 @@ def _add_output(output: argparse._ArgumentGroup) -> None:
     place.add_argument(
         "--output-dir", metavar="FOLDER", help=f"folder for the outputs (default for several documents: {OUTPUT_DIR})"
     )
-    output.add_argument(
+    formats = output.add_argument(
         "-f",
         "--format",
         action="extend",
@@ -163,6 +163,7 @@ def _add_output(output: argparse._ArgumentGroup) -> None:
         help=f"{', '.join(FORMATS)}; several for a folder, by commas or repeated (default: by the name of the output, "
         "else md)",
     )
+    formats.completions = FORMATS  # type: ignore[attr-defined]
     output.add_argument("--overwrite", action="store_true", help="replace files that ocria did not write, or not so")
     output.add_argument(
         "--table-format",

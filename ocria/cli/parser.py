@@ -78,8 +78,9 @@ class Parser(argparse.ArgumentParser):
         for action in other.options():
             if not taken & set(action.option_strings):
                 own = copy.copy(action)
-                own.help = argparse.SUPPRESS
+                own.told, own.help = own.help, argparse.SUPPRESS  # completion tells it
                 self._add_action(own)
+        self._mutually_exclusive_groups.extend(other._mutually_exclusive_groups)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         for action in self.options():
