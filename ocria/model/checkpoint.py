@@ -16,6 +16,7 @@ from ocria.model.network import Qwen35
 from ocria.model.profiles import Profile, find_profile
 from ocria.model.tokens import Tokenizer
 from ocria.model.weights import DTYPES, TensorInfo, list_tensors, names, read_tensors
+from ocria.quant.formats import QuantizedCheckpoint, read_quantized
 
 EMBEDDING = "model.language_model.embed_tokens.weight"
 HEAD = "lm_head.weight"
@@ -37,6 +38,8 @@ class LoadReport:
     """Names left out by rule."""
     renamed: bool
     """The file is a text-only re-save, whose names lack `language_model`."""
+    quantized: int = 0
+    """Weights that the file holds quantised, decoded here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,13 @@ def load_network(
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
 ) -> tuple[Qwen35, LoadReport]:
-    """The network filled from the folder's safetensors, in inference mode. Peak memory is one copy of the weights
-    and one tensor. Raises CheckpointError."""
+    """The network filled from the folder's safetensors, in inference mode. Quantised weights are decoded. Peak memory
+    is one copy of the weights and one tensor, in fp32 where it is decoded. Raises CheckpointError."""
     with torch.device("meta"):
         network = Qwen35(config)
     wanted = dict(network.named_parameters())
-    found = list_tensors(folder)
+    quantized = read_quantized(folder, list_tensors(folder))
+    found = quantized.infos()
     ignored = tuple(sorted(name for name in found if LEFT_OUT.fullmatch(name)))
     by_target: dict[str, TensorInfo] = {}
     for name in (name for name in found if name not in ignored):
@@ -107,17 +111,22 @@ def load_network(
     head = by_target.pop(HEAD, None) if config.tie_word_embeddings else None
     _check(folder, wanted, by_target)
     if head is not None:
-        _check_tied(head, by_target[EMBEDDING])
+        _check_tied(head, by_target[EMBEDDING], quantized)
 
     dtype = dtype or DTYPES[by_target[EMBEDDING].dtype]
     targets = {info.name: target for target, info in by_target.items()}
-    for info, tensor in read_tensors(sorted(by_target.values(), key=lambda info: info.file)):
+    plain = [info for info in by_target.values() if info.name in quantized.plain]
+    for info, tensor in read_tensors(sorted(plain, key=lambda info: info.file)):
         target = targets[info.name]
         own = torch.float32 if KEPT_FP32.fullmatch(target) else dtype
         _assign(network, target, tensor.to(device=device, dtype=own, copy=True))
+    decoded = [module for module in quantized if f"{module}.weight" in targets]
+    for module in decoded:
+        _assign(network, targets[f"{module}.weight"], quantized[module].dense().to(device=device, dtype=dtype))
     parameters = sum(parameter.numel() for parameter in network.parameters())
     renamed = any(name != target for name, target in targets.items())
-    report = LoadReport(len(by_target), parameters, dtype, ignored, renamed)
+    ignored += tuple(sorted(quantized.kv_names()))
+    report = LoadReport(len(by_target), parameters, dtype, ignored, renamed, len(decoded))
     return network.eval(), report
 
 
@@ -154,14 +163,18 @@ def _check(folder: Path, wanted: dict[str, nn.Parameter], found: dict[str, Tenso
     raise CheckpointError("tensors " + "; ".join(faults), path=path, cure="Does config.json belong to these weights?")
 
 
-def _check_tied(head: TensorInfo, embedding: TensorInfo) -> None:
+def _check_tied(head: TensorInfo, embedding: TensorInfo, quantized: QuantizedCheckpoint) -> None:
     """A tied checkpoint may carry its head all the same, if it is the embedding."""
+    cure = "Set tie_word_embeddings to false in config.json if the head is meant to be used."
+    if not quantized.plain.keys() >= {head.name, embedding.name}:
+        message = f"{head.name} or {embedding.name} is quantised, and config.json says that they are tied"
+        raise CheckpointError(message, path=head.file, cure=cure)
     (_, ours), (_, theirs) = (next(read_tensors([info])) for info in (head, embedding))
     if not torch.equal(ours, theirs):
         raise CheckpointError(
             f"{head.name} differs from {embedding.name}, and config.json says that they are tied",
             path=head.file,
-            cure="Set tie_word_embeddings to false in config.json if the head is meant to be used.",
+            cure=cure,
         )
 
 

@@ -35,6 +35,12 @@ def decode_fp4(codes: torch.Tensor) -> torch.Tensor:
     return table[codes.int()]
 
 
+def decode_packed_fp4(packed: torch.Tensor) -> torch.Tensor:
+    """The fp32 values `[..., K]` of packed codes `[..., K / 2]`."""
+    pairs = decode_fp4(unpack_fp4(torch.arange(256, dtype=torch.uint8, device=packed.device)[:, None]))
+    return pairs[packed.int()].flatten(-2)
+
+
 def pack_fp4(codes: torch.Tensor) -> torch.Tensor:
     """Codes `[..., K]` as bytes `[..., K / 2]`: the even index is the low half. K is even."""
     return codes[..., 0::2] | (codes[..., 1::2] << 4)

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from ocria.errors import CheckpointError
-from ocria.quant.codes import decode_fp4, decode_fp8, unpack_fp4
+from ocria.quant.codes import decode_fp8, decode_packed_fp4
 
 BLOCK = 128
 """Side of the blocks of FP8 weights that have a scale each; the last ones may be smaller."""
@@ -118,7 +118,7 @@ class Nvfp4Weight:
 
     def decode(self) -> torch.Tensor:
         """The values, fp32 `[N, K]`. The product of a code and its block scale is exact; the multiplier rounds once."""
-        values = decode_fp4(unpack_fp4(self.codes)).unflatten(1, (-1, GROUP))
+        values = decode_packed_fp4(self.codes).unflatten(1, (-1, GROUP))
         return values.mul_(decode_fp8(self.scales)[..., None]).mul_(self.multiplier).flatten(1)
 
     def dense(self) -> torch.Tensor:

@@ -13,6 +13,7 @@ from ocria.model.config import ModelConfig, TextConfig, VisionConfig
 from ocria.model.network import PACK_BYTES, Qwen35
 from ocria.model.state import DecoderState
 from ocria.model.weights import DTYPES, list_tensors
+from ocria.quant.formats import read_quantized
 from ocria.runtime.options import ResolvedOptions
 
 _SHARE = {"cpu": 0.5, "cuda": 0.9}
@@ -109,10 +110,11 @@ def state_parts(config: TextConfig, max_len: int, dtype: torch.dtype, options: R
 
 
 def checkpoint_bytes(folder: Path, dtype: torch.dtype | None = None) -> int:
-    """What the weights in a folder take once they are loaded as `dtype` (None: as they are), read from the headers
-    of its files alone. Raises CheckpointError for files that are missing or no safetensors."""
+    """What the weights in a folder take once they are loaded as `dtype` (None: as they are; quantised ones as the
+    embedding), read from the headers of its files alone. Raises what `read_quantized` does, and CheckpointError for
+    files that are missing or no safetensors."""
     total = 0
-    for info in list_tensors(folder).values():
+    for info in read_quantized(folder, list_tensors(folder)).infos().values():
         if not LEFT_OUT.fullmatch(info.name):
             kept = torch.float32 if KEPT_FP32.fullmatch(info.name) else dtype or DTYPES.get(info.dtype, torch.float32)
             total += math.prod(info.shape) * kept.itemsize
