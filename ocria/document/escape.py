@@ -16,29 +16,32 @@ _STARTS = tuple(map(re.compile, (
     r"()>",
     r"()[-+*](?:\s|$)",
     r"\d{1,9}()[.)](?:\s|$)",
-    r"()([-_*])[ \t]*(?:\2[ \t]*){2,}$",
     r"()-[-\s]*$",
 )))  # fmt: skip
 _LABEL_END = re.compile(r"(?<!\\)((?:\\\\)*)\]:")
+_RULE = re.compile(r"([-_*])[ \t]*(?:\1[ \t]*){2,}$")
 # What makes the line above it a heading or the head of a table.
 _UNDERLINES = re.compile(r"(?:=+|-+|[|:\- \t]*-[|:\- \t]*)\s*$")
 
 
-def escape_markdown(text: str) -> str:
+def escape_markdown(text: str, *, whole: bool = True) -> str:
     """Escape what Markdown would take for markup in running text.
 
-    A dollar sign is escaped only where two of them could be read as the ends of a formula. What means something at the
-    start of a line only is left to `escape_starts`.
+    A dollar sign is escaped only where two of them could be read as the ends of a formula, a star only where another
+    could be its end. What means something at the start of a line only is left to `escape_starts`.
+
+    Args:
+        whole: whether this is all of a paragraph; of a part of one nobody knows what marks stand in the others.
     """
-    places = escape_places(text)
+    places = escape_places(text, whole=whole)
     return "".join("\\" + c if at in places else c for at, c in enumerate(text)) if places else text
 
 
-def escape_places(text: str) -> set[int]:
+def escape_places(text: str, *, whole: bool = True) -> set[int]:
     """Where in running text `escape_markdown` puts a backslash."""
     if not _SPECIAL.search(text):
         return set()
-    places = _runs(text)
+    places = _runs(text, whole)
     dollars = text.count("$") > 1
     for match in re.finditer(r"[\\\]<&$]", text):
         at, character = match.start(), match[0]
@@ -90,6 +93,8 @@ def code_block(lines: list[str]) -> str:
 
 
 def _escaped_start(line: str, body: str, first: bool) -> str:
+    if rule := _RULE.match(body):
+        return line.replace(rule[1], "\\" + rule[1])
     if not first and _UNDERLINES.match(body):
         return "\\" + line
     for pattern in _STARTS:
@@ -98,27 +103,22 @@ def _escaped_start(line: str, body: str, first: bool) -> str:
     return line
 
 
-def _runs(text: str) -> set[int]:
+def _runs(text: str, whole: bool) -> set[int]:
     """Places of stars, underscores, tildes and backticks that could be marks."""
     places: set[int] = set()
-    kinds: dict[str, list[tuple[range, bool, bool]]] = {"`": [], "~": []}
+    kinds: dict[str, list[tuple[range, bool, bool]]] = {"*": [], "_": [], "~": [], "`": []}
     for match in _RUN.finditer(text):
         before, after = text[: match.start()][-1:], text[match.end() : match.end() + 1]
         # The mark of a line break will stand before its newline.
         opens, closes = bool(after) and (after == "\n" or not after.isspace()), bool(before) and not before.isspace()
-        span = range(match.start(), match.end())
         kind = match[0][0]
-        if kind in kinds:
-            kinds[kind].append((span, opens, closes))
-        elif opens or closes:
-            if not (kind == "_" and before.isalnum() and after.isalnum()):
-                places.update(span)
-        elif not before and not after and len(span) > 1:
-            places.update(span)
-    ticks, tildes = kinds["`"], kinds["~"]
-    if len(ticks) > 1 or any(len(span) > 2 for span, _, _ in ticks):
-        places.update(place for span, _, _ in ticks for place in span)
-    first = next((i for i, (_, opens, _) in enumerate(tildes) if opens), len(tildes))
-    if any(closes for _, _, closes in tildes[first + 1 :]) or any(len(span) > 2 for span, _, _ in tildes):
-        places.update(place for span, _, _ in tildes for place in span)
+        if kind == "_":
+            opens, closes = opens and not before.isalnum(), closes and not after.isalnum()
+        if kind in "`~" or opens or closes or (not before and not after):
+            kinds[kind].append((range(match.start(), match.end()), opens, closes))
+    for kind, runs in kinds.items():
+        first = next((i for i, (_, opens, _) in enumerate(runs) if opens), len(runs))
+        paired = len(runs) > 1 if kind == "`" else any(closes for _, _, closes in runs[first + 1 :])
+        if paired or (not whole and kind != "~") or any(len(span) > 2 for span, _, _ in runs):
+            places.update(place for span, _, _ in runs for place in span)
     return places

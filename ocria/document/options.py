@@ -63,6 +63,8 @@ class ParseOptions:
     table_format: str = "auto"
     """How tables stand in Markdown: `md` (pipe tables), `html`, `csv` (in a code block), or `auto`, which takes HTML
     where cells span rows or columns."""
+    merge_tables: bool = True
+    """Whether a table that goes on over pages is one table, on the first of them."""
     images: str = "none"
     """What becomes of figures: `none`, `placeholder` (a comment says where one is), `embed` (in the output itself), or
     `extract` (as files beside the output)."""
@@ -102,7 +104,7 @@ class ParseOptions:
         _one_of("verify", self.verify, RULES)
         if self.ring is not None and self.ring not in RINGS:
             raise UsageError(f"ring must be one of {', '.join(map(str, RINGS))}, not {self.ring!r}")
-        for name in ("compile", "graph", "overlap", "keep_headers_footers"):
+        for name in ("compile", "graph", "overlap", "keep_headers_footers", "merge_tables"):
             value = getattr(self, name)
             if not isinstance(value, bool) and (value is not None or name not in ("graph", "overlap")):
                 raise UsageError(f"{name} must be true or false, not {value!r}")

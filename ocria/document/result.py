@@ -70,11 +70,16 @@ class Block:
     font_size: float | None = None
     """Points; of headings, to find their level across the document."""
     level: int | None = None
-    """Of headings, from 1."""
+    """Of headings, from 1; of list items how deep they are nested, from 1, where their places tell."""
     cells: list[Cell] | None = None
     """Of tables, row by row; what a cell spans holds no other. None where only the text is known."""
     picture: Picture | None = None
     """Of figures, where the options ask for them."""
+    row_pages: list[int] | None = None
+    """Of a table over several pages, which stands on the first of them: the page of each of its rows."""
+    continues: int | None = None
+    """Of the place of a table that goes on from an earlier page: the page where the whole table stands. It has neither
+    text nor cells of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,11 @@ def cells_csv(cells: Sequence[Cell]) -> str:
 
 def cells_text(cells: Sequence[Cell]) -> str:
     """One row a line, cells parted by tabs; what a cell spans is empty but for its first place."""
-    rows = [[" ".join(text.split()) for text in row] for row in cells_rows(cells)]
-    return "\n".join("\t".join(row) for row in rows)
+    ends = [0] * _height(cells)
+    for cell in cells:
+        ends[cell.row] = max(ends[cell.row], cell.column + 1)
+    rows = zip(cells_rows(cells), ends, strict=True)
+    return "\n".join("\t".join(" ".join(text.split()) for text in row[:end]) for row, end in rows)
 
 
 def cells_rows(cells: Sequence[Cell]) -> list[list[str]]:
@@ -89,4 +92,4 @@ def _width(cells: Sequence[Cell]) -> int:
 def _pipe_cell(text: str) -> str:
     lines = [" ".join(line.split()) for line in text.split("\n")]
     escaped = escape_markdown("\n".join(line for line in lines if line))
-    return _PIPE.sub(r"\\|", escaped.replace("\\\n", "\\\\\n").replace("\n", "<br>"))
+    return _PIPE.sub(r"\\|", escaped.replace("\n", "<br>"))

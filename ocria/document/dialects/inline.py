@@ -26,7 +26,7 @@ def inline_markdown(*nodes: Node | str, escape: Escape) -> str:
 
 def escape_text(text: str) -> str:
     """For text where formulas have a tag of their own: no dollar sign begins one."""
-    return escape_markdown(text).replace("\\$", "$").replace("$", "\\$")
+    return escape_markdown(text, whole=False).replace("\\$", "$").replace("$", "\\$")
 
 
 def is_picture(node: Node | str) -> bool:

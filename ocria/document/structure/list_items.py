@@ -14,6 +14,7 @@ _NUMBER = re.compile(r"(\d{1,3})([.)])(?=\s)")
 _LETTER = re.compile(r"\((?:\d{1,3}|[a-z]|[ivx]{1,5})\)(?=\s)|(?:[a-zA-Z]|[ivx]{1,5})[.)](?=\s)|\[\d{1,3}\](?=\s)")
 _STEP = 6.0
 """Points by which an item must be indented to be part of another."""
+_DEEPEST = 6
 
 
 @dataclass(slots=True)
@@ -29,7 +30,7 @@ class Depths:
             self.open.pop()
         indent = sum(width for _, width in self.open)
         self.open.append((x, len(mark) + 1))
-        return len(self.open), " " * indent
+        return min(len(self.open), _DEEPEST), " " * indent
 
 
 def marker_length(text: str, *, bullets_only: bool = False) -> int:

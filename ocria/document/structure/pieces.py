@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pymupdf
 
@@ -175,6 +175,15 @@ def _in_order(runs: list[Line]) -> Line:
             gap = line[-1].box[0] - run[0].box[2] if backwards else run[0].box[0] - line[-1].box[2]
             run[0].spaced = run[0].spaced or gap > 0.1 * _size(run)
         line += run
+    return _raised(line)
+
+
+def _raised(line: Line) -> Line:
+    """Small letters over the baseline of the others are raised, whatever their font says."""
+    main = max(line, key=lambda piece: (round(piece.size, 1), len(piece.text)))
+    for piece in line:
+        if piece.across and piece.size < 0.85 * main.size and main.baseline - piece.baseline > 0.15 * main.size:
+            piece.style = replace(piece.style, raised=True)
     return line
 
 

@@ -29,7 +29,13 @@ def running(lines: Sequence[Line], *, bold: bool = True, mono: bool = True) -> l
     said = ""
     for line in lines:
         for at, piece in enumerate(line):
-            style = replace(piece.style, bold=piece.style.bold and bold, mono=piece.style.mono and mono)
+            style = replace(
+                piece.style,
+                bold=piece.style.bold and bold,
+                mono=piece.style.mono and mono,
+                # The line under a raised number or a link may touch a letter.
+                struck=piece.style.struck and sum(map(str.isalnum, piece.text)) > 2,
+            )
             space = " " if piece.spaced else ""
             if not said:
                 space = ""
@@ -84,7 +90,7 @@ def _seam(before: str, after: str) -> str | None:
 
 
 def _with_marks(runs: Sequence[Run]) -> str:
-    places = escape_places(plain(runs))
+    places = escape_places(plain(runs), whole=False)
     out = []
     at = 0
     for text, style in runs:

@@ -113,7 +113,7 @@ class Flow:
             return True
         # On a page that is all typewriter, code is what is indented in steps.
         left = min(box_of(line)[0] for line in lines)
-        indented = sum(box_of(line)[0] > left + 1.5 * _advance(line) for line in lines)
+        indented = sum(box_of(line)[0] > left + 1.5 * _advance(line) for line in lines[1:])
         return len(lines) > 2 and indented >= 0.3 * len(lines)
 
     def _is_run_in(self, lines: Sequence[Line]) -> bool:
