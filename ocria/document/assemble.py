@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 
+from ocria.document.check_text import CHECK_DPI, TextCheck
 from ocria.document.facts import PageFacts
+from ocria.document.figures import cut_figures
 from ocria.document.finish import finish
 from ocria.document.options import ParseOptions
 from ocria.document.ranges import select_pages
@@ -46,6 +48,7 @@ class Run:
     begun: float = field(default_factory=time.monotonic)
     until: float | None = None
     """The time of `time.monotonic` at which no further page is begun, and the model stops."""
+    check: TextCheck = field(default_factory=TextCheck)
 
     def events(self) -> Iterator[Event]:
         """Parse all pages. A page that fails keeps its place with the status `failed`."""
@@ -96,10 +99,13 @@ class Run:
             for warning in facts.warnings:
                 yield Note("debug", f"MuPDF: {warning}", path, number)
             route = choose_route(facts, self.options.mode)
+            lie = (yield from self._lie(source_page, facts)) if route.kind == "text" else None
+            if lie is not None:
+                route = Route("model", lie)
             yield PageRouted(path, number, route.kind, route.reason)
             page = _empty_page(number, facts, route)
             if route.kind == "model":
-                yield PageJob(source_page, page, self.options.dpi, begun, guess=_helps(facts))
+                yield PageJob(source_page, page, self.options.dpi, begun, guess=lie is None and _helps(facts))
                 return
             if route.kind == "blank":
                 _blank(page, facts)
@@ -111,6 +117,19 @@ class Run:
             yield note_of(path, page)
         page.seconds = time.monotonic() - begun
         yield page
+
+    def _lie(self, source_page: SourcePage, facts: PageFacts) -> Generator[Event, None, str | None]:
+        """Compare a page's text layer with its pixels where it could lie; returns what is wrong with it, or None."""
+        if self.options.mode != "auto":
+            return None
+        asked = self.check.unknown(facts)
+        # A page model reads whole pages: it is not loaded to doubt some lines.
+        by_lines = self.options.model is None if self.reader is None else self.reader.unit == "line"
+        if asked and by_lines and not self._is_late():
+            yield from self._load()
+            pixels = source_page.render(CHECK_DPI)
+            self.check.ask(asked, pixels, facts.width, self.reader)
+        return self.check.lie(facts)
 
     def _text(self, source_page: SourcePage, page: Page, facts: PageFacts) -> Iterator[Event]:
         """Take the text layer."""
@@ -134,12 +153,15 @@ class Run:
                 for item in failed_job(self.source.path, job, TimeoutExceeded(OUT_OF_TIME)):
                     yield from self._take(document, item)
             return
-        if self.reader is None:
-            self.reader = Reader(self.options)
-            yield Note("debug", f"engine: {self.reader.about}", self.source.path)
+        yield from self._load()
         document.model = self.reader.model
         for item in read_pages(self.source.path, jobs, self.reader, self.cancel, self.until):
             yield from self._take(document, item)
+
+    def _load(self) -> Iterator[Event]:
+        if self.reader is None:
+            self.reader = Reader(self.options)
+            yield Note("debug", f"engine: {self.reader.about}", self.source.path)
 
     def _is_late(self) -> bool:
         return self.until is not None and time.monotonic() >= self.until
@@ -152,6 +174,7 @@ class Run:
         if isinstance(item, Event):
             yield item
             return
+        yield from cut_figures(item, self.source, self.options)
         document.pages.append(item)
         yield PageDone(
             self.source.path, item.index, item.status, item.route, item.seconds, item.tokens_out, item.markdown,

@@ -4,6 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ocria.events import Box
+
+
+@dataclass(frozen=True, slots=True)
+class TextSample:
+    """A line of a text layer to compare with the pixels."""
+
+    text: str
+    box: Box
+    """On the displayed page, in points."""
+    turned: int
+    """Degrees clockwise by which the displayed page must be turned for the line to stand upright."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """A font that does not prove what its text layer says."""
+
+    key: str
+    """The same for the same font all over the document."""
+    letters: int
+    """Visible Latin letters and digits of the page in it."""
+    samples: tuple[TextSample, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
@@ -28,3 +52,5 @@ class PageFacts:
     """What the PDF engine complained about."""
     missing: str | None = None
     """What of the page could not be decoded and is left out."""
+    doubtful: tuple[Doubtful, ...] = ()
+    """Fonts of the text layer whose characters only the pixels can prove."""

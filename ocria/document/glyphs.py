@@ -11,7 +11,6 @@ from pymupdf import mupdf
 
 from ocria.events import Box
 
-_MISSING = 0
 _NO_GLYPH = -1
 """What MuPDF gives for the second and later characters of one glyph, such as a ligature."""
 # Parts of a point within which two reports of one origin agree.
@@ -29,8 +28,8 @@ class Glyph:
     """From the font's ascender to its descender, as wide as the glyph advances."""
     run: int
     """Which run of the trace it belongs to."""
-    missing: bool = False
-    """The font at hand has no such glyph: what other programs show in its place is not known."""
+    number: int
+    """Of the glyph in its font; 0 where the font at hand has none: what other programs show is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def trace(page: pymupdf.Page) -> tuple[list[Glyph], list[Run]]:
             last = origin
             at = tuple(pymupdf.Point(origin) * shown) if turned else origin
             where = tuple(pymupdf.Rect(box) * shown) if turned else box
-            glyphs.append(Glyph(chr(code), at, where, len(runs) - 1, glyph == _MISSING))
+            glyphs.append(Glyph(chr(code), at, where, len(runs) - 1, glyph))
     return glyphs, runs
 
 

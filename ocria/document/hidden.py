@@ -124,7 +124,7 @@ def _doubted(
         row, column = min(max(y, 0), gray.shape[0] - 1), min(max(x, 0), gray.shape[1] - 1)
         if not plain[i] or last[row, column] > runs[glyphs[i].run].order:
             doubted.append(i)
-        elif not glyphs[i].missing and _range(gray, glyphs[i], scale) < _LEAST_INK:
+        elif glyphs[i].number and _range(gray, glyphs[i], scale) < _LEAST_INK:
             (doubted if glyphs[i].text.isalnum() else faint).append(i)
     # A point or a dash leaves little ink: it is asked where a letter beside it is, or where it stands alone.
     known = set(asked) - set(faint) - set(doubted)

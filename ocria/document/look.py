@@ -13,6 +13,7 @@ from ocria.document.facts import PageFacts
 from ocria.document.hidden import TextLayer, text_layer
 from ocria.document.ink import ink_mask, is_blank
 from ocria.document.mupdf import take_warnings
+from ocria.document.text_samples import doubtful_text
 from ocria.document.trust import distrust
 
 LOOK_DPI = 72
@@ -41,6 +42,7 @@ def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFa
         image_cover=_cover(page),
         distrust=distrust(visible),
         warnings=take_warnings(),
+        doubtful=doubtful_text(page, layer),
     )
 
 

@@ -102,3 +102,9 @@ def _shifted(word: str, shift: int) -> str:
 
 def _best_shift_bits(words: list[str]) -> float:
     return min(pair_bits(words[:400], shift) for shift in range(1, 26))
+
+
+def is_latin(text: str) -> bool:
+    """Whether it is a Latin letter, accents allowed, or a digit of Europe."""
+    folded = unicodedata.normalize("NFKD", text)[:1]
+    return folded.isascii() and folded.isalnum()
