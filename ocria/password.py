@@ -23,6 +23,8 @@ _TRIES = 3
 def given_password(password: str | None, file: str | None) -> str | None:
     """The password as an option, or the first line of a file, or else the variable `OCRIA_PASSWORD`, unless empty.
 
+    The file `-` is standard input, of which no more than its first line is taken; from a terminal it is not echoed.
+
     Raises:
         UsageError: both options, or a file that cannot be read.
     """
@@ -31,12 +33,28 @@ def given_password(password: str | None, file: str | None) -> str | None:
     if password is not None:
         raise UsageError("give either --password or --password-file")
     try:
-        content = Path(file).read_text(encoding="utf-8-sig")
+        line = _first_line(file).decode("utf-8-sig")
     except UnicodeDecodeError:  # whose message would quote the file
         raise UsageError("the password file is not written in UTF-8", path=file) from None
     except OSError as error:
         raise UsageError(f"the password file cannot be read ({error.strerror})", path=file) from error
-    return content.split("\n", 1)[0].removesuffix("\r")
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def _first_line(file: str) -> bytes:
+    if file != "-":
+        with Path(file).open("rb") as content:
+            return content.readline()
+    if sys.stdin is None:
+        raise UsageError("standard input is closed, and the password was to come from it")
+    if not sys.stdin.isatty():
+        return sys.stdin.buffer.readline()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", getpass.GetPassWarning)
+        try:
+            return getpass.getpass("Password: ").encode("utf-8", "surrogateescape")
+        except (EOFError, getpass.GetPassWarning) as error:
+            raise UsageError("no password was given at the terminal") from error
 
 
 def someone_is_there() -> bool:

@@ -67,6 +67,55 @@ def test_option_file_and_variable(locked, tmp_path):
     assert run(locked, OCRIA_PASSWORD=SECRET).returncode == 0
 
 
+def test_the_first_line_of_standard_input(locked, tmp_path):
+    """And no more of it: what follows may be the document."""
+    data = locked.read_bytes()
+    for arguments, stdin in (([locked], b""), (["-"], data)):
+        result = subprocess.run(
+            [sys.executable, "-m", "ocria", "parse", *map(str, arguments), "--password-file", "-"],
+            input=SECRET.encode() + b"\r\n" + stdin, capture_output=True, timeout=300,
+        )  # fmt: skip
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert LINE in result.stdout.decode()
+
+
+def test_a_password_typed_for_standard_input_is_not_echoed(locked):
+    terminal = Terminal(locked, "--password-file", "-")
+    terminal.wait_for(b"Password: ")
+    terminal.type(SECRET.encode() + b"\n")
+    code, output, said = terminal.end()
+    assert code == 0
+    assert LINE in output.decode()
+    assert b"words" not in said
+
+
+def test_no_process_has_it_in_its_arguments(locked, tmp_path):
+    """Neither ours nor those that draw the pages, while they have the document open."""
+    (tmp_path / "file").write_text(SECRET)
+    probe = (
+        "import glob, ocria.cli, ocria.document.api as api, sys\n"
+        "begin = api.stream\n"
+        "def stream(*arguments, **options):\n"
+        "    for event in begin(*arguments, **options):\n"
+        "        yield event\n"
+        "        for path in glob.glob('/proc/[0-9]*/cmdline'):\n"
+        "            try:\n"
+        "                sys.stderr.buffer.write(open(path, 'rb').read() + b'\\n')\n"
+        "            except OSError:\n"
+        "                pass\n"
+        "api.stream = stream\n"
+        "sys.exit(ocria.cli.main(sys.argv[1:]))\n"
+    )
+    for arguments, environment in ((["--password-file", tmp_path / "file"], {}), ([], {"OCRIA_PASSWORD": SECRET})):
+        result = subprocess.run(
+            [sys.executable, "-c", probe, "parse", str(locked), *map(str, arguments)],
+            capture_output=True, env={**os.environ, **environment}, timeout=300,
+        )  # fmt: skip
+        assert result.returncode == 0
+        assert b"ocria.cli.main" in result.stderr.replace(b"\0", b" "), "the probe saw this very process"
+        assert SECRET.encode() not in result.stderr
+
+
 def test_what_is_said_on_the_command_line_goes_before_the_environment(monkeypatch):
     monkeypatch.setenv("OCRIA_PASSWORD", "from outside")
     assert given_password(None, None) == "from outside"

@@ -143,8 +143,8 @@ def _add_inputs(inputs: argparse._ArgumentGroup) -> None:
     inputs.add_argument(
         "--password-file",
         metavar="FILE",
-        help="file whose first line is the password (default: OCRIA_PASSWORD, else asked for on a terminal where there "
-        "is one document)",
+        help="file whose first line is the password, - for standard input (default: OCRIA_PASSWORD, else asked for on "
+        "a terminal where there is one document)",
     )
 
 
