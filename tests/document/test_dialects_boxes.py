@@ -218,7 +218,7 @@ def test_an_answer_that_breaks_off_leaves_its_page_truncated():
     assert page.status == "truncated"
     assert page.error == "the answer ends inside <table>"
     assert document.status == "partial"
-    assert document.text == "Words\n\na\n"
+    assert document.text.startswith("Words\n\na\n")
 
 
 def test_what_the_engine_said_of_an_answer_stays():

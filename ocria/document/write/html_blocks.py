@@ -6,7 +6,7 @@ import re
 from html import escape
 
 from ocria.document.result import Block, Cell, Page
-from ocria.document.write.inline import inline_html, may_hold_formulas, text_html
+from ocria.document.write.inline import inline_html, matching_html, may_hold_formulas, text_html
 from ocria.document.write.pictures import Target, alternative_text, picture_url, words_below
 
 _HEADING = re.compile(r"\s*#{1,6}\s+")
@@ -90,9 +90,10 @@ def _running(page: Page, block: Block, told: str) -> str:
     markdown = block.markdown
     if block.type == "footnote":
         label = _FOOTNOTE.match(markdown)
-        mark = f'<sup class="label">{escape(label[1])}</sup> ' if label else ""
-        inner = inline_html(page, block, markdown[label.end() :] if label else markdown)
-        return f'<aside class="footnote" role="doc-footnote"{told}><p>{mark}{inner}</p></aside>'
+        note = matching_html(page, block.text, markdown[label.end() :]) if label else None
+        mark = "" if note is None else f'<sup class="label">{escape(label[1])}</sup> '
+        inner = mark + (inline_html(page, block, markdown) if note is None else note)
+        return f'<aside class="footnote" role="doc-footnote"{told}><p>{inner}</p></aside>'
     if block.type == "text" and markdown.lstrip().startswith(">"):
         inner = inline_html(page, block, _QUOTE.sub("", markdown))
         return f"<blockquote{told}><p>{inner}</p></blockquote>"

@@ -26,16 +26,18 @@ def inline_html(page: Page, block: Block, markdown: str) -> str:
     `markdown` is that of the block without the marks of its kind, such as the number signs of a heading. Where it does
     not say what the block's text says, the plain text is taken: words count, marks do not.
     """
-    parser = _parser(may_hold_formulas(page))
-    line = "\n".join(part.strip() for part in markdown.strip().split("\n"))
-    html, plain = _rendered(parser.parseInline(line)[0].children or [])
-    wanted, told = _squeezed(block.text), _squeezed(plain)
-    if told == wanted:
+    html = matching_html(page, block.text, markdown)
+    if html is not None:
         return html
-    if block.type == "list-item":
-        bare = _BULLET.sub("", block.text, count=1)
-        return html if told == _squeezed(bare) else text_html(bare)
-    return text_html(block.text)
+    bare = _BULLET.sub("", block.text, count=1) if block.type == "list-item" else block.text
+    return matching_html(page, bare, markdown) or text_html(bare)
+
+
+def matching_html(page: Page, text: str, markdown: str) -> str | None:
+    """Running Markdown as HTML; None where it does not say what the text says."""
+    line = "\n".join(part.strip() for part in markdown.strip().split("\n"))
+    html, plain = _rendered(_parser(may_hold_formulas(page)).parseInline(line)[0].children or [])
+    return html if _squeezed(plain) == _squeezed(text) else None
 
 
 def text_html(text: str) -> str:

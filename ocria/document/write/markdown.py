@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
-from ocria.document.escape import escape_markdown, paragraph
+from ocria.document.escape import paragraph
 from ocria.document.options import ParseOptions
 from ocria.document.result import Block, Document, Page
 from ocria.document.write.choose import loss_of, loss_of_all, shown_blocks
 from ocria.document.write.pictures import Target, alternative_text, picture_url, words_below
 
 _DEFAULTS = ParseOptions()
+# What may end a description or mean something in it.
+_SPECIAL = re.compile(r"[\\`*_\[\]<>&~!$|]")
 
 
 def to_markdown(
@@ -20,16 +22,16 @@ def to_markdown(
     picture_target: Target | None = None,
 ) -> str:
     """All pages in order. `page_markers` puts a comment with number and status before each page. A page that did not
-    come out whole is told by a comment in any case."""
+    come out whole has a comment behind it in any case."""
     parts: list[tuple[str, str]] = []
     if lost := loss_of_all(document):
         parts.append(("", _comment(lost)))
     for page in document.pages:
         if page_markers:
             parts.append(("", f"<!-- page {page.index} {page.status} -->"))
+        parts += _parts(page, options, picture_target)
         if loss := loss_of(page):
             parts.append(("", _comment(loss)))
-        parts += _parts(page, options, picture_target)
     text = joined(parts)
     return text + "\n" if text else ""
 
@@ -69,7 +71,7 @@ def _picture(page: Page, block: Block, images: str, target: Target | None) -> st
         box = " ".join(f"{value:g}" for value in block.box)
         shown, words = f"<!-- picture: page {page.index}, box {box} -->", block.text.strip()
     else:
-        alternative = re.sub(r"([\[\]])", r"\\\1", escape_markdown(alternative_text(page, block)))
+        alternative = _SPECIAL.sub(r"\\\g<0>", " ".join(alternative_text(page, block).split()))
         shown, words = f"![{alternative}]({url})", words_below(block)
     return f"{shown}\n\n{paragraph(words)}" if words else shown
 

@@ -14,7 +14,7 @@ from ocria.document.source import open_readable, readable
 from ocria.document.write.pdf_font import Glyphless
 from ocria.document.write.pdf_hidden import drop_hidden_text
 from ocria.document.write.pdf_images import images_as_pdf
-from ocria.document.write.pdf_page import add_text
+from ocria.document.write.pdf_page import add_text, unsaid
 from ocria.document.write.pdf_places import PlacedLine, placed_lines
 from ocria.errors import EncryptedError, InputError
 
@@ -49,15 +49,14 @@ def to_pdf(document: Document, source: Path | bytes | None = None, password: str
 def _add_layers(pdf: pymupdf.Document, document: Document) -> None:
     lines: dict[int, list[PlacedLine]] = {}
     for page in document.pages:
-        placed = placed_lines(page) if page.route == "model" else []
+        placed = placed_lines(document, page) if page.route == "model" else []
         if placed and page.index <= pdf.page_count:
-            lines[page.index] = placed
-    if not lines:
-        return
+            drop_hidden_text(pdf, page.index - 1)
+            lines[page.index] = unsaid(pdf.load_page(page.index - 1), placed)
     font = Glyphless(pdf, (line.text for placed in lines.values() for line in placed))
     for index, placed in lines.items():
-        drop_hidden_text(pdf, index - 1)
-        add_text(pdf, index - 1, placed, font)
+        if placed:
+            add_text(pdf, index - 1, placed, font)
 
 
 def _content(document: Document, source: Path | bytes | None) -> tuple[str, bytes]:

@@ -22,14 +22,14 @@ _NAME = "OcriaGlyphless"
 
 
 class Glyphless:
-    """The font as an object of a PDF, with the characters of some texts."""
+    """The font as an object of a PDF, with the characters of some texts; without texts there is none."""
 
     @serial
     def __init__(self, pdf: pymupdf.Document, texts: Iterable[str]):
         self._codes = {character: code for code, character in enumerate(sorted(set().union(*texts)), 1)}
         measure = pymupdf.Font(_WIDTHS_FROM)
         self._widths = {c: round(_UNITS * measure.glyph_advance(ord(c))) for c in self._codes}
-        self.xref = self._write(pdf)
+        self.xref = self._write(pdf) if self._codes else 0
 
     def codes(self, text: str) -> str:
         """The text as the hexadecimal string of a content stream, without its brackets."""

@@ -30,6 +30,13 @@ def add_text(pdf: pymupdf.Document, index: int, lines: Sequence[PlacedLine], fon
     _name_font(pdf, page, font)
 
 
+def unsaid(page: pymupdf.Page, lines: Sequence[PlacedLine]) -> list[PlacedLine]:
+    """The lines that the page's own text does not say already in their place."""
+    shown = page.rotation_matrix
+    words = [(pymupdf.Rect(box) * shown, text) for *box, text, _, _, _ in page.get_text("words")]
+    return [line for line in lines if _said(line, words) != "".join(line.text.split())]
+
+
 def to_page(page: pymupdf.Page) -> pymupdf.Matrix:
     """From the coordinates of a page's content to the displayed page in points, user units included."""
     box, matrix = mupdf.FzRect(), mupdf.FzMatrix()
@@ -53,6 +60,15 @@ def _shown(line: PlacedLine, font: Glyphless, to_content: pymupdf.Matrix) -> str
     numbers = " ".join(_number(value) for value in matrix)
     codes = font.codes(visual_order(line.text))
     return f"/{_FONT_NAME} {_number(size)} Tf {_number(stretch)} Tz {numbers} Tm <{codes}> Tj"
+
+
+def _said(line: PlacedLine, words: Sequence[tuple[pymupdf.Rect, str]]) -> str:
+    """What stands in the box of a line, without spaces."""
+    x0, y0, x1, y1 = line.box
+    inside = (
+        text for box, text in words if x0 <= (box.x0 + box.x1) / 2 <= x1 and y0 <= (box.y0 + box.y1) / 2 <= y1
+    )
+    return "".join("".join(inside).split())
 
 
 def _number(value: float) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ocria.document.result import Block, Page
+from ocria.document.result import Block, Document, Page
 from ocria.events import Box
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ufeff\ufffe\uffff]+")
@@ -29,35 +29,51 @@ class PlacedLine:
     """Degrees clockwise by which the displayed page must be turned to read it upright."""
 
 
-def placed_lines(page: Page) -> list[PlacedLine]:
+def placed_lines(document: Document, page: Page) -> list[PlacedLine]:
     """The lines of a page: as they were found where a line model read them, else fitted into the boxes of blocks."""
     if page.lines:
         found = [(_clean(line.text), line.box) for line in page.lines]
     else:
-        found = [line for text, box in _passages(page) for line in _fitted(text, box, page.rotation)]
+        passages = _passages(page, _rows_here(document, page))
+        found = [line for text, box in passages for line in _fitted(text, box, page.rotation)]
     return [
         PlacedLine(text, box, page.rotation) for text, box in found if text and box[0] < box[2] and box[1] < box[3]
     ]
 
 
-def _passages(page: Page) -> Iterator[tuple[str, Box]]:
+def _passages(page: Page, rows: dict[int, str]) -> Iterator[tuple[str, Box]]:
     """Texts and their boxes; blocks that share a box, as where a model tells none, make one text."""
     texts: list[str] = []
     box: Box | None = None
     for block in page.blocks:
-        if not block.text.strip():
+        text = rows.get(id(block), block.text)
+        if not text.strip():
             continue
         if box is not None and block.box != box:
             yield "\n".join(texts), _inner(box, page)
             texts = []
         box = block.box
-        texts.append(_spoken(block))
+        texts.append(text)
     if box is not None:
         yield "\n".join(texts), _inner(box, page)
 
 
-def _spoken(block: Block) -> str:
-    return block.text.replace("\t", "  ") if block.type == "table" else block.text
+def _rows_here(document: Document, page: Page) -> dict[int, str]:
+    """The rows of tables over several pages that stand on this page, by the identity of the block in their place."""
+    here: dict[int, str] = {}
+    for block in page.blocks:
+        if block.row_pages is not None:
+            here[id(block)] = _rows_of(block, page)
+        elif block.continues is not None:
+            whole = [b for p in document.pages if p.index == block.continues for b in p.blocks if b.row_pages]
+            texts = (_rows_of(b, page) for b in whole)
+            here[id(block)] = next((text for text in texts if text), "")
+    return here
+
+
+def _rows_of(table: Block, page: Page) -> str:
+    rows = table.text.split("\n")
+    return "\n".join(row for row, on in zip(rows, table.row_pages or (), strict=False) if on == page.index)
 
 
 def _inner(box: Box, page: Page) -> Box:

@@ -11,7 +11,7 @@ _DEFAULTS = ParseOptions()
 
 def to_text(document: Document, page_markers: bool = False, options: ParseOptions = _DEFAULTS) -> str:
     """All pages in order, paragraphs unwrapped, cells of tables parted by tabs; `page_markers` ends each page with a
-    form feed. A page that did not come out whole is told in brackets."""
+    form feed. What is missing of a page is told in brackets behind it."""
     if lost := loss_of_all(document):
         return f"[{lost}]\n"
     pages = [_page(page, options) for page in document.pages]
@@ -36,5 +36,5 @@ def page_text(page: Page, options: ParseOptions = _DEFAULTS) -> str:
 
 
 def _page(page: Page, options: ParseOptions) -> str:
-    loss, text = loss_of(page), page_text(page, options)
-    return "\n\n".join(part for part in (loss and f"[{loss}]", text) if part)
+    text, loss = page_text(page, options), loss_of(page)
+    return "\n\n".join(part for part in (text, loss and f"[{loss}]") if part)
