@@ -109,8 +109,9 @@ def _runs(text: str, whole: bool) -> set[int]:
     kinds: dict[str, list[tuple[range, bool, bool]]] = {"*": [], "_": [], "~": [], "`": []}
     for match in _RUN.finditer(text):
         before, after = text[: match.start()][-1:], text[match.end() : match.end() + 1]
-        # The mark of a line break will stand before its newline.
-        opens, closes = bool(after) and (after == "\n" or not after.isspace()), bool(before) and not before.isspace()
+        # The mark of a line break will stand in the place of its newline.
+        opens = bool(after) and (after == "\n" or not after.isspace())
+        closes = bool(before) and (before == "\n" or not before.isspace())
         kind = match[0][0]
         if kind == "_":
             opens, closes = opens and not before.isalnum(), closes and not after.isalnum()
