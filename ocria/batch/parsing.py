@@ -43,14 +43,13 @@ class Parsing:
             OcriaError: as `ocria.parse`.
             DocumentFault: a page is asked for that this document does not have.
         """
-        from ocria.document.source import open_source
-
         options = self._options
         begun = time.monotonic()
         until = None if options.timeout is None else begun + options.timeout
-        source = open_source(
-            data, options.password, self._pool(), page_timeout=options.page_timeout, until=until
-        )
+        workers = self._pool()  # which load their libraries while this process does
+        from ocria.document.source import open_source
+
+        source = open_source(data, options.password, workers, page_timeout=options.page_timeout, until=until)
         try:
             yield from self._pages(source, kept, begun)
         finally:
@@ -76,12 +75,15 @@ class Parsing:
         for event in Run(source, options, self._reader, self._cancel, begun).events():
             if kept is not None and isinstance(event, PageDone):
                 kept.put(event.result, self._reader)
-            if there and isinstance(event, DocumentDone):
-                event = self._whole(source, kept, numbers, begun)
+            if isinstance(event, DocumentDone):
+                if event.document.model is not None and (ran := self._reader.ran()) is not None:
+                    yield Note("debug", f"engine ran {ran}", source.path)
+                if there:
+                    event = self._whole(source, kept, numbers, begun)
             yield event
             if not self._told and (about := self._reader.about()) is not None:
                 self._told = True
-                yield Note("debug", f"engine: {about}")
+                yield Note("debug", f"engine: {about}", source.path)
 
     def _whole(self, source: Source, kept: Kept, numbers: list[int], begun: float) -> DocumentDone:
         """The document of all pages that are kept by now, finished as if they had been read at once."""

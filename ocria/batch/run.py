@@ -74,8 +74,6 @@ def run_batch(
                     event = replace(event, position=position, documents=len(inputs))
                 tally.take(event)
                 yield event
-        if (ran := shared.ran()) is not None:
-            yield Note("debug", f"engine ran {ran}")
         yield tally.done(time.monotonic() - begun)
 
 

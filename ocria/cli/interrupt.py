@@ -7,20 +7,24 @@ import signal
 import threading
 from types import FrameType
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 def cancel_on_signals(said: bytes | None) -> threading.Event:
-    """A flag that the first SIGINT or SIGTERM sets; the second one stops at once. `said`: what is written to standard
-    error then, past all buffers."""
+    """A flag that the first SIGINT or SIGTERM sets; the second one stops at once, and a third one without clearing up.
+    `said`: what is written to standard error at the first, past all buffers."""
     cancel = threading.Event()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if cancel.is_set():
+            for each in _SIGNALS:
+                signal.signal(each, signal.SIG_DFL)
             raise KeyboardInterrupt
         cancel.set()
         if said is not None:
             os.write(2, said)
 
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, interrupt)
-        signal.signal(signal.SIGTERM, interrupt)
+        for each in _SIGNALS:
+            signal.signal(each, interrupt)
     return cancel

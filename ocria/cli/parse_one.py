@@ -6,10 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ocria.batch.fault import DocumentFault
 from ocria.batch.inputs import Input, open_input
+from ocria.batch.parsing import Parsing
 from ocria.batch.shared_reader import GentleFlag, SharedReader
 from ocria.batch.tally import document_code, worst_code
 from ocria.cli.interrupt import cancel_on_signals
@@ -29,13 +32,11 @@ _KINDS = {
 
 
 def parse_one(item: Input, options: argparse.Namespace, chosen: dict[str, Any], reporter: Reporter) -> int:
-    """Parse and write one document; returns the exit code. `chosen`: the options of `ocria.stream`, the password too.
+    """Parse and write one document; returns the exit code. `chosen`: the options of `ocria.parse`, the password among them.
 
     Raises:
         OcriaError: as `ocria.parse`; OutputError also for an output that exists.
     """
-    from ocria.document.api import stream
-
     kind = _kind(options)
     _check_output(options, chosen["images"])
     data = open_input(item)
@@ -43,12 +44,15 @@ def parse_one(item: Input, options: argparse.Namespace, chosen: dict[str, Any], 
     cancel = cancel_on_signals(reporter.stopping())
 
     def begin(password: str | None) -> Iterator[Event]:
-        settled = ParseOptions(**chosen)
+        settled = ParseOptions(**chosen, password=password)
         reader = SharedReader(settled)
-        return stream(data, reader=reader, cancel=GentleFlag(cancel, reader), password=password, **chosen)
+        try:
+            yield from Parsing(settled, reader, GentleFlag(cancel, reader), last).events(data)
+        except DocumentFault as fault:
+            raise fault.error from None
 
     document = None
-    with reporter:
+    with reporter, ExitStack() as last:
         for event in events_once_unlocked(begin, password):
             reporter.show(event)
             if isinstance(event, DocumentDone):
