@@ -89,7 +89,7 @@ def largest(found: list) -> list:
     """Of each kernel, and each setting of its flags, the variant with the largest product of integer constants."""
     best: dict = {}
     for variant in found:
-        flags = tuple((name, value) for name, value in variant.constexprs.items() if isinstance(value, bool))
+        flags = tuple((name, value) for name, value in variant.constexprs.items() if isinstance(value, (bool, str)))
         size = math.prod(v for v in variant.constexprs.values() if type(v) is int and v > 0)
         kind = (variant.kernel, flags)
         if kind not in best or size > best[kind][0]:
@@ -105,7 +105,8 @@ def tasks(arguments: argparse.Namespace) -> list[tuple[str, str, int]]:
         for variant in of_module:
             label = f"{module.__name__} {variant.kernel.__name__} {variant.name}"
             if arguments.only is None or arguments.only in label:
-                found += [(module.__name__, variant.name, capability) for capability in arguments.capability]
+                wanted = [capability for capability in arguments.capability if capability in variant.capabilities]
+                found += [(module.__name__, variant.name, capability) for capability in wanted]
     return found
 
 

@@ -61,7 +61,8 @@ class AotVariant:
     kernel: the `@triton.jit` function. signature: the type of each argument that is no constant, as triton writes
     it ("*bf16", "*fp32", "*i64", "i32", "fp32", ...); pointers are taken to be 16-byte aligned, as every tensor of
     torch is, and an integer that is always a multiple of 16 is written "i32:16". constexprs: the values of all
-    other arguments. needs_dot: whether the compiled kernel has to use the tensor cores.
+    other arguments. needs_dot: whether the compiled kernel has to use the tensor cores. capabilities: the GPUs that it
+    is launched on.
     """
 
     name: str
@@ -71,6 +72,7 @@ class AotVariant:
     num_warps: int = 4
     num_stages: int = 2
     needs_dot: bool = False
+    capabilities: tuple[int, ...] = CAPABILITIES
 
 
 @dataclass(frozen=True, slots=True)
