@@ -27,3 +27,8 @@ def expectations(config: Mapping[str, Any]) -> Callable[[str], Scheme | None]:
     scheme = Scheme("fp8", "tensor" if sides is None else "block", dynamic if activations == "dynamic" else "static")
     kept = config.get("modules_to_not_convert", config.get("ignored_layers")) or ["lm_head"]
     return lambda module: None if any(names_part(key, module) for key in kept) else scheme
+
+
+def has_kv_scales(config: Mapping[str, Any]) -> bool:
+    """Whether keys and values have scales in the file: never."""
+    return False

@@ -25,6 +25,7 @@ HF_QUANT_CONFIG = "hf_quant_config.json"
 _UNCHECKED = "mtp."
 """Configurations are often silent about this block, which is loaded by none who follow them."""
 _METHODS = {"modelopt_fp4": MODELOPT, "modelopt_mixed": MODELOPT}
+_READERS = {COMPRESSED_TENSORS: compressed_tensors, MODELOPT: modelopt, FINE_GRAINED: fine_grained}
 
 
 class QuantizedCheckpoint(Mapping[str, Weight]):
@@ -91,9 +92,14 @@ def read_quantized(folder: Path, infos: Mapping[str, TensorInfo]) -> QuantizedCh
     if not contents.modules and not contents.kv:
         message = f"says that the weights are quantised ({method}), and none in the files is"
         raise CheckpointError(message, path=path, cure="Remove quantization_config if they were converted back.")
-    expected = _expected(folder, method, config, path)
-    faults = _foreign(contents, method) + list(_faults(contents, expected))
-    faults += _kv_faults(contents, method, config)
+    reader = _READERS[method]
+    try:
+        expected, kv = reader.expectations(config), reader.has_kv_scales(config)
+    except ConfigError as error:
+        raise ConfigError(error.message, path=path, cure=error.cure) from error
+    if method == MODELOPT:
+        _compare(path, config, folder / HF_QUANT_CONFIG)
+    faults = [*_foreign(contents, method), *_faults(contents, expected), *_kv_faults(contents, kv)]
     if faults:
         cure = "The configuration or the files are of another checkpoint: fetch both again."
         raise CheckpointError(f"contradicts the files: {names(faults, 8)}", path=path, cure=cure)
@@ -102,7 +108,7 @@ def read_quantized(folder: Path, infos: Mapping[str, TensorInfo]) -> QuantizedCh
 
 
 def _configuration(folder: Path) -> tuple[str, dict[str, Any] | None, Path]:
-    """The method, the configuration, and its file; none for a checkpoint without."""
+    """The method, the configuration, and its file; None for a checkpoint without a configuration."""
     path, separate = folder / "config.json", folder / HF_QUANT_CONFIG
     config = read_json(path).get("quantization_config") if path.is_file() else None
     if config is None and separate.is_file():
@@ -113,26 +119,21 @@ def _configuration(folder: Path) -> tuple[str, dict[str, Any] | None, Path]:
         raise ConfigError("quantization_config is no object", path=path)
     method = config.get("quant_method")
     method = _METHODS.get(method, method)
-    if method not in (COMPRESSED_TENSORS, MODELOPT, FINE_GRAINED):
-        supported = f"{COMPRESSED_TENSORS}, {MODELOPT} and {FINE_GRAINED}"
+    if method not in _READERS:
+        supported = ", ".join(_READERS)
         raise ConfigError(f"quant_method {method!r} is not supported", path=path, cure=f"Supported are {supported}.")
     return method, config, path
 
 
-def _expected(folder: Path, method: str, config: dict[str, Any], path: Path) -> Callable[[str], Scheme | None]:
-    reader = {COMPRESSED_TENSORS: compressed_tensors, MODELOPT: modelopt, FINE_GRAINED: fine_grained}[method]
-    try:
-        expected = reader.expectations(config)
-    except ConfigError as error:
-        raise ConfigError(error.message, path=path, cure=error.cure) from error
-    separate = folder / HF_QUANT_CONFIG
-    if method == MODELOPT and path != separate and separate.is_file():
-        here, there = modelopt.normalised(config), modelopt.normalised(read_json(separate))
-        odd = [key for key in ("quant_algo", "exclude_modules", "quantized_layers") if here[key] != there[key]]
-        if odd:
-            pairs = names([f"{key} is {here[key]} here and {there[key]} there" for key in odd])
-            raise CheckpointError(f"contradicts {HF_QUANT_CONFIG}: {pairs}", path=path, cure="Fetch both files again.")
-    return expected
+def _compare(path: Path, config: dict[str, Any], separate: Path) -> None:
+    """Raise CheckpointError where the two configurations of ModelOpt differ."""
+    if not separate.is_file():
+        return
+    here, there = modelopt.normalised(config), modelopt.normalised(read_json(separate))
+    odd = [key for key in ("quant_algo", "exclude_modules", "quantized_layers") if here[key] != there[key]]
+    if odd:
+        pairs = names([f"{key} is {here[key]} here and {there[key]} there" for key in odd])
+        raise CheckpointError(f"contradicts {separate.name}: {pairs}", path=path, cure="Fetch both files again.")
 
 
 def _foreign(contents: Contents, method: str) -> list[str]:
@@ -173,9 +174,7 @@ def _agree(scheme: Scheme, layout: Layout) -> bool:
     )
 
 
-def _kv_faults(contents: Contents, method: str, config: dict[str, Any]) -> list[str]:
-    reader = {COMPRESSED_TENSORS: compressed_tensors, MODELOPT: modelopt}.get(method)
-    wanted = reader.has_kv_scales(config) if reader else False
+def _kv_faults(contents: Contents, wanted: bool | None) -> list[str]:
     if wanted is True and not contents.kv:
         return ["keys and values have scales by the configuration, and none in the files"]
     if wanted is False and contents.kv:

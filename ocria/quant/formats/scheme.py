@@ -23,7 +23,8 @@ class Scheme:
 
     def __str__(self) -> str:
         words = [self.kind, *([f"with a scale per {self.granularity}"] if self.granularity else [])]
-        words += [f"and {self.activations} activations"] if self.activations is not None else []
+        if self.activations is not None:
+            words.append(f"and {'plain' if self.activations == 'none' else self.activations} activations")
         words += ["and a scale of the input"] if self.pre_quant_scale else []
         return " ".join(words)
 
