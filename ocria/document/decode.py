@@ -15,7 +15,9 @@ from ocria.errors import InputError
 KINDS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "JPEG2000", "AVIF", "PPM")
 
 # What Pillow's readers raise over damaged files.
-DAMAGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, SyntaxError, EOFError, struct.error)
+DAMAGE = (
+    OSError, ValueError, TypeError, LookupError, ArithmeticError, SyntaxError, EOFError, RuntimeError, struct.error,
+)  # fmt: skip
 
 # An A0 sheet at 600 dots per inch has 560 million pixels: that much is decoded of black and white or grey, and a
 # quarter of a thousand million of colour.
@@ -133,7 +135,7 @@ def _open_heif(content: bytes, path: str) -> Image.Image:
         ) from None
     try:
         return HeifImageFile(io.BytesIO(content))
-    except (*DAMAGE, RuntimeError) as error:
+    except DAMAGE as error:
         raise InputError(f"not a readable HEIC image ({error})", path=path) from error
 
 
