@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import pymupdf
 
-WORDS = (
-    "amber barley cedar copper delta ember flint garnet harbour indigo jasper kelp larch mortar nickel oak pepper quartz "
-    "resin slate timber umber velvet walnut yarrow zinc"
-).split()
+WORDS = [
+    "amber", "barley", "cedar", "copper", "delta", "ember", "flint", "garnet", "harbour", "indigo", "jasper",
+    "kelp", "larch", "mortar", "nickel", "oak", "pepper", "quartz", "resin", "slate", "timber", "umber",
+    "velvet", "walnut", "yarrow", "zinc",
+]  # fmt: skip
 
 
 @dataclass

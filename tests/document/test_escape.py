@@ -47,7 +47,9 @@ def said(tokens):
         elif token.type == "text":
             parts.append(token.content)
         elif token.type not in ("paragraph_open", "paragraph_close"):
-            parts.append(f"<{token.type}>" if token.nesting == 0 or token.type.endswith(("em_open", "link_open")) else "")
+            parts.append(
+                f"<{token.type}>" if token.nesting == 0 or token.type.endswith(("em_open", "link_open")) else ""
+            )
     return "".join(parts)
 
 
@@ -88,7 +90,12 @@ def test_list_items_survive(rng):
         if not text:
             continue
         tokens = read(item_markdown(mark, "", escape_markdown(text)))
-        assert [token.type for token in tokens][1:5] == ["list_item_open", "paragraph_open", "inline", "paragraph_close"]
+        assert [token.type for token in tokens][1:5] == [
+            "list_item_open",
+            "paragraph_open",
+            "inline",
+            "paragraph_close",
+        ]
         assert len(tokens) == 7, repr(text)
         assert said(tokens[3:4]) == text, repr(text)
 

@@ -103,7 +103,9 @@ def test_pipe_tables_keep_every_text(rng):
                 assert all(t.type == "text" or t.content == "<br>" for t in token.children)
                 told.append("".join(parts))
         wanted = [
-            "\n".join(folded(line) for line in text.split("\n") if line.strip()) for row in cells_rows(cells) for text in row
+            "\n".join(folded(line) for line in text.split("\n") if line.strip())
+            for row in cells_rows(cells)
+            for text in row
         ]
         assert told == wanted
 
@@ -174,7 +176,12 @@ def test_two_columns_of_prose_are_no_table(rng):
 
 
 def test_the_option_rules_all_tables_but_those_a_model_wrote():
-    cells = [Cell(0, 0, 1, 1, "a", True), Cell(0, 1, 1, 1, "b", True), Cell(1, 0, 1, 1, "1", False), Cell(1, 1, 1, 1, "2", False)]
+    cells = [
+        Cell(0, 0, 1, 1, "a", True),
+        Cell(0, 1, 1, 1, "b", True),
+        Cell(1, 0, 1, 1, "1", False),
+        Cell(1, 1, 1, 1, "2", False),
+    ]
     own = "<table>\n<tr><td><b>a</b></td></tr>\n</table>"
     for kind, text_layer, model in (
         ("auto", "| a | b |", own),
@@ -183,7 +190,16 @@ def test_the_option_rules_all_tables_but_those_a_model_wrote():
         ("csv", "```csv\na,b", "```csv\na,b"),
     ):
         pages = [
-            Page(1, "ok", 600, 800, 0, route, "", [Block("table", (50, 50, 500, 400), "a\tb\n1\t2", markdown, 0, cells=list(cells))])
+            Page(
+                1,
+                "ok",
+                600,
+                800,
+                0,
+                route,
+                "",
+                [Block("table", (50, 50, 500, 400), "a\tb\n1\t2", markdown, 0, cells=list(cells))],
+            )
             for route, markdown in (("text", ""), ("model", own))
         ]
         document = Document("x.pdf", 2, "", pages)

@@ -31,9 +31,7 @@ def fill_cells(grid: Grid, pieces: Sequence[Piece], *, drawn: bool) -> list[Cell
     for piece in pieces:
         inside[_home(grid, piece)].append(piece)
     headers = _header_rows(grid, inside)
-    return [
-        Cell(p.row, p.column, p.row_span, p.column_span, _text(inside[p]), p.row < headers) for p in grid.places
-    ]
+    return [Cell(p.row, p.column, p.row_span, p.column_span, _text(inside[p]), p.row < headers) for p in grid.places]
 
 
 def aligned_rows(grid: Grid, pieces: Sequence[Piece]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pymupdf
 
+from ocria.document.bidi import set_reading_order
 from ocria.document.clean import clean_text
 from ocria.events import Box
 
@@ -65,7 +66,9 @@ def page_pieces(page: pymupdf.Page) -> list[Piece]:
     """All text of a page without rotation, in the order of its content."""
     pieces: list[Piece] = []
     number = 0
-    for block_number, block in enumerate(page.get_text("rawdict", flags=_FLAGS)["blocks"]):
+    blocks = page.get_text("rawdict", flags=_FLAGS)["blocks"]
+    set_reading_order(blocks)
+    for block_number, block in enumerate(blocks):
         for line in block.get("lines", ()):
             across = abs(line["dir"][1]) < 0.02
             spaced = False

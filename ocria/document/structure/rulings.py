@@ -197,7 +197,5 @@ def _places(ys: list[float], xs: list[float], h: list[_Segment], v: list[_Segmen
 
 
 def _bounded(segments: list[_Segment], at: float, start: float, end: float) -> bool:
-    cover = sum(
-        max(0.0, min(s.end, end) - max(s.start, start)) for s in segments if abs(s.at - at) <= _NEAR
-    )
+    cover = sum(max(0.0, min(s.end, end) - max(s.start, start)) for s in segments if abs(s.at - at) <= _NEAR)
     return cover >= _LEAST_COVER * (end - start)

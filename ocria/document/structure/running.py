@@ -148,6 +148,8 @@ def _that_count(chain: list[_Edge]) -> list[_Edge]:
     if not any(edge.numbers for edge in chain):
         return chain
     width = Counter(len(edge.numbers) for edge in chain).most_common(1)[0][0]
+    # A letter that was misread as a digit is no number.
+    misread = [edge for edge in chain if len(edge.numbers) != width and edge.page.lines]
     kept = [edge for edge in chain if len(edge.numbers) == width]
     for slot in range(width):
         steady = Counter(edge.numbers[slot] for edge in kept).most_common(1)
@@ -156,7 +158,7 @@ def _that_count(chain: list[_Edge]) -> list[_Edge]:
             kept = [edge for edge in kept if edge.numbers[slot] == steady[0][0]]
         elif counting:
             kept = [edge for edge in kept if edge.numbers[slot] - edge.page.index == counting[0][0]]
-    return kept
+    return sorted([*kept, *misread], key=lambda edge: edge.rank)
 
 
 def _page_numbers(edges: Sequence[_Edge]) -> list[_Edge]:

@@ -99,9 +99,7 @@ def _with_marks(runs: Sequence[Run]) -> str:
         if style.mono and words:
             inner = _code(words)
         else:
-            inner = "".join(
-                "\\" + c if at + start + i in places else c for i, c in enumerate(words)
-            )
+            inner = "".join("\\" + c if at + start + i in places else c for i, c in enumerate(words))
         out.append(text[:start] + _wrapped(inner, style) + text[start + len(words) :])
         at += len(text)
     return "".join(out)
