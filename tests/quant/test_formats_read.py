@@ -1,66 +1,22 @@
 """What a file holds decides, the configuration must agree, and nothing is left over."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from checkpoint_made import edit_json, logits, make_checkpoint, save, tensors_of, text_linears
-from recipes_made import CASES, INPUT, quantize
+from checkpoint_made import edit_json, logits, make_checkpoint, save, tensors_of
+from recipes_made import INPUT
+from tampering import UP, edit_both, edit_config, edit_tensors, read, refused
 from weights_made import random_weight, same_bits
 
-from ocria.errors import CheckpointError, ConfigError
+from ocria.errors import CheckpointError
 from ocria.model.checkpoint import load_model
 from ocria.model.weights import list_tensors
-from ocria.quant.formats import read_quantized, write_checkpoint
-from ocria.quant.formats.patterns import globs, names_glob, names_part, names_regex, regexes
+from ocria.quant.formats import write_checkpoint
 from ocria.quant.round import quantize_fp8, quantize_nvfp4
 
-UP = "model.language_model.layers.0.mlp.up_proj"
 Q = "model.language_model.layers.1.self_attn.q_proj"
 NORM = "model.language_model.norm.weight"
-
-
-@pytest.fixture
-def written(tmp_path, rng):
-    """Call it with a case to get a checkpoint of its own, to be tampered with."""
-
-    def make(case: str, **options) -> Path:
-        form, quantise = CASES[case]
-        source = make_checkpoint(tmp_path / "plain", rng)
-        write_checkpoint(tmp_path / "out", source, quantize(source, quantise), form, **options)
-        return tmp_path / "out"
-
-    return make
-
-
-def edit_config(folder: Path, edit) -> None:
-    edit_json(folder / "config.json", lambda config: edit(config["quantization_config"]))
-
-
-def edit_both(folder: Path, edit) -> None:
-    """Change the list of plain modules in both configurations of ModelOpt."""
-    edit_config(folder, lambda config: edit(config["ignore"]))
-    edit_json(folder / "hf_quant_config.json", lambda config: edit(config["quantization"]["exclude_modules"]))
-
-
-def edit_tensors(folder: Path, edit) -> None:
-    tensors = tensors_of(folder)
-    edit(tensors)
-    save(folder, tensors)
-
-
-def read(folder: Path):
-    return read_quantized(folder, list_tensors(folder))
-
-
-def refused(folder: Path, *words: str, error: type = CheckpointError) -> None:
-    with pytest.raises(error) as caught:
-        read(folder)
-    assert all(word in str(caught.value) for word in words), str(caught.value)
-    assert caught.value.path is not None
-    with pytest.raises(error):
-        load_model(folder)
 
 
 def test_a_plain_checkpoint_has_nothing_quantised(tmp_path, rng):
@@ -96,100 +52,6 @@ def test_a_plain_file_that_is_called_quantised(written):
     plain = folder.parent / "plain"
     edit_json(plain / "config.json", lambda data: data.update(quantization_config=config))
     refused(plain, "says that the weights are quantised (compressed-tensors), and none in the files is")
-
-
-CONTRADICTIONS = {
-    "ignored and quantised": ("nvfp4", lambda c: c["ignore"].append(UP), f"{UP} is plain by the configuration"),
-    "ignored by expression": ("nvfp4", lambda c: c["ignore"].append("re:.*up_proj"), "is plain by the configuration"),
-    "not ignored and plain": (
-        "nvfp4",
-        lambda c: c["ignore"].remove("re:.*visual.*"),
-        "model.visual.merger.linear_fc1 is nvfp4 and local activations by the configuration, and plain in the files",
-    ),
-    "another granularity": (
-        "fp8 dynamic",
-        lambda c: c["config_groups"]["group_0"]["weights"].update(strategy="tensor"),
-        "fp8 with a scale per tensor and token activations by the configuration, and fp8 with a scale per channel",
-    ),
-    "another kind": (
-        "fp8 dynamic",
-        lambda c: c["config_groups"]["group_0"].update(
-            weights={"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16},
-            input_activations=None,
-        ),
-        "is nvfp4 and plain activations by the configuration, and fp8 with a scale per channel in the files",
-    ),
-    "a scale of the input that is not there": (
-        "nvfp4 weight only",
-        lambda c: c["config_groups"]["group_0"].update(
-            input_activations={"num_bits": 4, "type": "float", "dynamic": "local", "strategy": "tensor_group"}
-        ),
-        "local activations by the configuration, and nvfp4 in the files",
-    ),
-    "a scale of the input that should not be there": (
-        "nvfp4",
-        lambda c: c["config_groups"]["group_0"].update(input_activations=None),
-        "and nvfp4 and a number for the input in the files",
-    ),
-    "a cache with scales that are not there": (
-        "nvfp4",
-        lambda c: c.update(kv_cache_scheme={"num_bits": 8, "type": "float", "strategy": "tensor", "dynamic": False}),
-        "keys and values have scales by the configuration, and none in the files",
-    ),
-    "another tool": (
-        "nvfp4",
-        lambda c: c.update(quant_method="modelopt", quant_algo="NVFP4"),
-        "weight_packed is stored as compressed-tensors does, and quant_method is modelopt",
-    ),
-    "no group for quantised layers": (
-        "mixed",
-        lambda c: c["config_groups"].pop("group_1"),
-        f"{UP} is plain by the configuration",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", CONTRADICTIONS)
-def test_configuration_and_file_contradict_each_other(written, kind):
-    case, edit, message = CONTRADICTIONS[kind]
-    folder = written(case)
-    edit_config(folder, edit)
-    refused(folder, "config.json: contradicts the files", message)
-
-
-def test_scales_of_the_cache_that_the_configuration_denies(written):
-    attention = "model.language_model.layers.1.self_attn"
-    folder = written("nvfp4", kv_scales={attention: (torch.tensor(0.5), torch.tensor(0.25))})
-    edit_config(folder, lambda config: config.update(kv_cache_scheme=None))
-    refused(folder, "keys and values have no scales by the configuration", f"{attention}.k_scale is in the files")
-
-
-UNSUPPORTED = {
-    "method": ("nvfp4", lambda c: c.update(quant_method="awq"), "quant_method 'awq' is not supported"),
-    "format": ("nvfp4", lambda c: c.update(format="marlin-24"), "format 'marlin-24'"),
-    "integers": (
-        "nvfp4",
-        lambda c: c["config_groups"]["group_0"]["weights"].update(type="int"),
-        "group_0 of quantization_config is not supported",
-    ),
-    "groups of another size": (
-        "nvfp4",
-        lambda c: c["config_groups"]["group_0"]["weights"].update(group_size=32),
-        "group_0 of quantization_config is not supported",
-    ),
-    "rotations": ("nvfp4", lambda c: c.update(transform_config={"config_groups": {"R1": {}}}), "transform_config"),
-    "cache": ("nvfp4", lambda c: c.update(kv_cache_scheme={"num_bits": 4, "type": "float"}), "kv_cache_scheme"),
-    "algorithm": ("modelopt nvfp4", lambda c: c.update(quant_algo="W4A8_AWQ"), "quant_algo 'W4A8_AWQ'"),
-    "cache of modelopt": ("modelopt nvfp4", lambda c: c.update(kv_cache_scheme="NVFP4"), "kv_cache_quant_algo 'NVFP4'"),
-}
-
-
-@pytest.mark.parametrize("kind", UNSUPPORTED)
-def test_other_kinds_of_quantisation_are_refused_by_name(written, kind):
-    case, edit, message = UNSUPPORTED[kind]
-    folder = written(case)
-    edit_config(folder, edit)
-    refused(folder, "config.json", message, error=ConfigError)
 
 
 LEFTOVERS = {
@@ -357,94 +219,6 @@ def test_a_text_only_checkpoint(tmp_path, rng):
     up = loaded.network.get_submodule(UP).weight
     assert up.equal(modules["model.layers.0.mlp.up_proj"].decode())
     assert logits(loaded.network, torch.arange(9)).isfinite().all()
-
-
-class TestFineGrained:
-    def make(self, tmp_path, rng, change=lambda scale: scale, **config) -> tuple[Path, dict[str, torch.Tensor]]:
-        folder = make_checkpoint(tmp_path, rng)
-        tensors, values = tensors_of(folder), {}
-        for name in text_linears(folder):
-            if "in_proj_a" in name or "in_proj_b" in name:
-                continue
-            made = quantize_fp8(tensors[f"{name}.weight"], "block")
-            scale = change(made.scale)
-            tensors |= {f"{name}.weight": made.codes, f"{name}.weight_scale_inv": scale}
-            if config.get("activation_scheme") == "static":
-                tensors[f"{name}.activation_scale"] = torch.tensor(0.5)
-            each = scale.float().repeat_interleave(128, 0).repeat_interleave(128, 1)
-            values[name] = made.codes.float() * each[: made.shape[0], : made.shape[1]]
-        save(folder, tensors)
-        kept = ["lm_head", "model.visual", "linear_attn.in_proj_a", "linear_attn.in_proj_b"]
-        settings = {"quant_method": "fp8", "modules_to_not_convert": kept, "weight_block_size": [128, 128], **config}
-        edit_json(folder / "config.json", lambda data: data.update(quantization_config=settings))
-        return folder, values
-
-    @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float8_e8m0fnu])
-    def test_blocks_with_scales_of_several_kinds(self, tmp_path, rng, kind):
-        folder, values = self.make(tmp_path, rng, lambda scale: scale.to(kind))
-        found = read(folder)
-        assert set(found) == set(values)
-        assert found[UP].activations == "block"
-        network = load_model(folder).network
-        for name, value in values.items():
-            assert same_bits(found[name].decode(), value)
-            assert network.get_submodule(name).weight.equal(value)
-
-    def test_static_activations(self, tmp_path, rng):
-        folder, _ = self.make(tmp_path, rng, activation_scheme="static")
-        weight = read(folder)[UP]
-        assert (weight.granularity, weight.activations, weight.input_scale.item()) == ("block", "static", 0.5)
-
-    def test_contradictions(self, tmp_path, rng):
-        folder, _ = self.make(tmp_path, rng)
-        edit_config(folder, lambda config: config["modules_to_not_convert"].append("mlp.up_proj"))
-        refused(folder, f"{UP} is plain by the configuration, and fp8 with a scale per block in the files")
-        edit_config(folder, lambda config: config.update(modules_to_not_convert=["lm_head", "in_proj_a", "in_proj_b"]))
-        refused(folder, "model.visual.merger.linear_fc1 is fp8 with a scale per block", "and plain in the files")
-        edit_config(folder, lambda config: config.update(weight_block_size=[64, 64]))
-        refused(folder, "weight_block_size [64, 64] is not supported", error=ConfigError)
-
-
-def test_names_are_matched_as_the_tools_do():
-    assert names_regex("re:.*mlp", UP)
-    assert names_regex("model.layers.0.mlp.up_proj", UP)
-    assert names_regex("re:^language_model.model.layers", UP)
-    assert not names_regex("re:mlp", UP)  # an expression is for the beginning
-    assert not names_regex("mlp.up_proj", UP)
-    assert names_glob("*mlp*", UP)
-    assert names_glob("model.layers.0.mlp", UP)  # what lies inside is meant as well
-    assert names_glob("model.layers.0*", UP)
-    assert not names_glob("model.layers.1.*", UP.replace("layers.0", "layers.11"))
-    assert not names_glob("mlp", UP)
-    assert names_part("mlp.up_proj", UP)
-    assert names_part("model.layers.0", UP)
-    assert not names_part("model.layers.0", UP.replace("layers.0", "layers.01"))
-
-
-def test_patterns_match_what_they_should_and_nothing_else(rng):
-    """Random parts of a large model."""
-    leaves = ["mlp.up_proj", "mlp.down_proj", "self_attn.q_proj", "linear_attn.in_proj_a", "linear_attn.out_proj"]
-    every = [f"model.language_model.layers.{layer}.{leaf}" for layer in range(12) for leaf in leaves]
-    every += [f"model.visual.blocks.{layer}.attn.qkv" for layer in range(3)]
-    every += ["lm_head", "mtp.fc", "mtp.layers.0.mlp.up_proj", "model.visual.merger.linear_fc1"]
-    for share in (0.03, 0.5, 0.97):
-        chosen = torch.rand(len(every), generator=rng) < share
-        wanted = [name for name, take in zip(every, chosen, strict=True) if take]
-        others = [name for name, take in zip(every, chosen, strict=True) if not take]
-        for contained in (False, True):
-            found = regexes(wanted, others, contained=contained)
-            assert [name for name in every if any(names_regex(pattern, name) for pattern in found)] == wanted
-        found = globs(wanted, others)
-        assert [name for name in every if any(names_glob(pattern, name) for pattern in found)] == wanted
-    assert regexes(every, [], contained=True) != []
-    assert (
-        len(
-            regexes(
-                [name for name in every if "visual" in name], [n for n in every if "visual" not in n], contained=True
-            )
-        )
-        == 1
-    )
 
 
 def test_codes_of_random_bytes_are_read_as_they_are(tmp_path, rng):
