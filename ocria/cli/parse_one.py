@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,10 @@ _KINDS = {
 
 
 def parse_one(item: Input, options: argparse.Namespace, chosen: dict[str, Any], reporter: Reporter) -> int:
-    """Parse and write one document; returns the exit code. `chosen`: the options of `ocria.parse`, the password among them.
+    """Parse and write one document; returns the exit code.
+
+    Args:
+        chosen: the options of `ocria.parse`, the password among them.
 
     Raises:
         OcriaError: as `ocria.parse`; OutputError also for an output that exists.
@@ -43,8 +47,11 @@ def parse_one(item: Input, options: argparse.Namespace, chosen: dict[str, Any], 
     password = chosen.pop("password")
     cancel = cancel_on_signals(reporter.stopping())
 
+    settled = ParseOptions(**chosen)
+
     def begin(password: str | None) -> Iterator[Event]:
-        settled = ParseOptions(**chosen, password=password)
+        nonlocal settled
+        settled = replace(settled, password=password)
         reader = SharedReader(settled)
         try:
             yield from Parsing(settled, reader, GentleFlag(cancel, reader), last).events(data)
@@ -58,7 +65,7 @@ def parse_one(item: Input, options: argparse.Namespace, chosen: dict[str, Any], 
             if isinstance(event, DocumentDone):
                 document = event.document
     source = Path(item.path) if isinstance(data, str) else data.getvalue()
-    _write(options, document, kind, ParseOptions(**chosen), source)
+    _write(options, document, kind, settled, source)
     code = document_code(document)
     return code if code == EXIT_INTERRUPTED else worst_code([code], options.fail_on)
 

@@ -115,8 +115,8 @@ def test_outputs_of_ocria_are_no_inputs(tree):
 
 
 def test_nothing_found(tree):
+    (tree / "empty").mkdir()
     with pytest.raises(InputError, match="-r"):
-        (tree / "empty").mkdir()
         find_inputs(["in/empty"])
     with pytest.raises(InputError, match="--include"):
         find_inputs(["in"], include=["nothing"])
