@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 _LIGATURES = {ord(c): s for c, s in zip("ﬀﬁﬂﬃﬄﬅﬆ", ("ff", "fi", "fl", "ffi", "ffl", "st", "st"), strict=True)}
 # U+FFFE and U+0002 stand for hyphens at line ends in some extractors; neither is a character of a text.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\ufeff\ufffe\uffff]")
+# Nor are marks that turn the direction of what follows: lines are in the order of reading.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
+)
+# Arabic letters in the form that their place in the word gives them.
+_ARABIC_FORMS = re.compile(r"[\ufb50-\ufbb1\ufbd3-\ufd3d\ufd50-\ufdc7\ufdf0-\ufdf9\ufe70-\ufefc]")
 _SOFT_HYPHEN = "\xad"
 _HYPHENS = "-\u2010"
 
@@ -27,8 +33,10 @@ LOOK_ALIKES = {
 
 
 def clean_text(text: str) -> str:
-    """Ligatures spelt out and control characters dropped; a soft hyphen stays only at the end."""
+    """Ligatures spelt out, Arabic letters without their forms, and control characters dropped; a soft hyphen stays
+    only at the end."""
     text = _CONTROLS.sub("", text.translate(_LIGATURES))
+    text = _ARABIC_FORMS.sub(lambda form: unicodedata.normalize("NFKC", form[0]), text)
     ends_soft = text.rstrip().endswith(_SOFT_HYPHEN)
     text = text.replace(_SOFT_HYPHEN, "")
     return text.rstrip() + "-" if ends_soft else text
