@@ -17,14 +17,14 @@ _NUMBER = re.compile(r"[^\w]*[\d.,:/ ]*\d[\d.,:/ ]*[^\w]*(?:[a-zA-Z]{1,3})?[^\w]
 _WORD_SPACE = 0.6
 
 
-def fill_cells(grid: Grid, pieces: Sequence[Piece], *, drawn: bool) -> list[Cell]:
+def fill_cells(grid: Grid, pieces: Sequence[Piece], *, certain: bool) -> list[Cell]:
     """The cells of a table, row by row, every piece in one of them.
 
     Args:
-        drawn: whether lines on the page bound the cells. Where none do, text that runs on over the side of a column
+        certain: whether the cells are known. Where they are a guess, text that runs on over the side of a column
             tells that its cells are one, and rows and columns without text are none.
     """
-    if not drawn:
+    if not certain:
         grid = _without_empty(grid, pieces)
         grid = _over_sides(grid, pieces)
     inside: dict[Place, list[Piece]] = {place: [] for place in grid.places}

@@ -29,7 +29,7 @@ def with_drawn_tables(regions: Sequence[Region], grids: Sequence[Grid], pieces: 
         if mine:
             _take(out, mine, grid, inside)
         elif _is_table(grid, inside) and not any(_covers(region, grid.box) for region in out):
-            _insert(out, Region("table", grid.box, grid, drawn=True))
+            _insert(out, Region("table", grid.box, grid, certain=True))
     return out
 
 
@@ -37,7 +37,7 @@ def _take(out: list[Region], mine: list[Region], grid: Grid, inside: list[Piece]
     """Let the tables of the layout analysis that lie in a drawn grid be that one, unless it draws less than what they
     tell."""
     first = mine[0]
-    if any(region.drawn for region in mine):
+    if any(region.certain for region in mine):
         return
     rows, told = len(grid.ys) - 1, max(len(region.grid.ys) - 1 for region in mine)
     columns, told_columns = len(grid.xs) - 1, max(len(region.grid.xs) - 1 for region in mine)
@@ -48,7 +48,7 @@ def _take(out: list[Region], mine: list[Region], grid: Grid, inside: list[Piece]
         return
     place = out.index(first)
     out[:] = [region for region in out if region not in mine]
-    out.insert(place, Region("table", grid.box, grid, drawn=True))
+    out.insert(place, Region("table", grid.box, grid, certain=True))
 
 
 def _is_table(grid: Grid, inside: Sequence[Piece]) -> bool:

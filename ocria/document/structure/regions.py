@@ -23,8 +23,8 @@ class Region:
     box: Box
     grid: Grid | None = None
     """Of tables."""
-    drawn: bool = False
-    """Whether lines on the page bound the cells of the table."""
+    certain: bool = False
+    """Whether the cells of the table are known, by lines on the page or by how words stand; else they are a guess."""
     pieces: list[Piece] = field(default_factory=list)
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from ocria.document.escape import code_block, escape_starts, heading, paragraph
 from ocria.document.result import Block
 from ocria.document.structure.cells import fill_cells
+from ocria.document.structure.columns import figure_grid
 from ocria.document.structure.list_items import Depths, item_markdown, list_mark, marker_length, split_items
 from ocria.document.structure.pieces import Line, Piece, box_of, line_text, lines_of
 from ocria.document.structure.regions import Region
@@ -39,6 +40,8 @@ class Flow:
     page: PageType
     blocks: list[Block] = field(default_factory=list)
     depths: Depths = field(default_factory=lambda: Depths([]))
+    code: list[Line] = field(default_factory=list)
+    """The lines of the last block of code."""
 
     def add(self, region: Region) -> None:
         """Add the blocks of a region that is no table."""
@@ -51,6 +54,8 @@ class Flow:
             return
         elif region.kind in ("text", "list-item", "formula", "caption") and self._is_code(lines):
             self._code(lines)
+        elif region.kind == "text" and (grid := figure_grid(lines)):
+            self.add_table(Region("table", region.box, grid, True, region.pieces))
         elif region.kind == "list-item" or (region.kind == "text" and _all_items(lines)):
             for item in split_items(lines):
                 self._item(item)
@@ -64,12 +69,12 @@ class Flow:
 
     def add_table(self, region: Region) -> None:
         """Add the block of a table with a grid."""
-        cells = fill_cells(region.grid, region.pieces, drawn=region.drawn)
+        cells = fill_cells(region.grid, region.pieces, certain=region.certain)
         if max(cell.column + cell.column_span for cell in cells) < 2:
             self.add(Region("text", region.box, pieces=region.pieces))
             return
         self.depths = Depths([])
-        box = box_of(region.pieces) if not region.drawn else region.box
+        box = box_of(region.pieces) if not region.certain else region.box
         markdown = cells_markdown(cells, "auto")
         self.blocks.append(Block("table", box, cells_text(cells), markdown, 0, cells=cells))
 
@@ -97,7 +102,12 @@ class Flow:
         else:
             self._running("text", lines)
 
-    def _code(self, lines: Sequence[Line]) -> None:
+    def _code(self, lines: list[Line]) -> None:
+        if self.blocks and self.blocks[-1].type == "code" and _goes_on(self.code, lines):
+            # An empty line does not end code.
+            lines = self.code + lines
+            self.blocks.pop()
+        self.code = lines
         texts = _with_indents(lines)
         self._block("code", lines, "\n".join(texts), code_block(texts))
 
@@ -156,6 +166,13 @@ def _counts(marks: Sequence[str]) -> bool:
     if not all(number.isdecimal() for number in numbers):
         return False
     return all(int(b) == int(a) + 1 for a, b in pairwise(numbers))
+
+
+def _goes_on(code: Sequence[Line], lines: Sequence[Line]) -> bool:
+    """Whether lines of code stand right below others."""
+    above, below = box_of(code[-1]), box_of(lines[0])
+    step = above[3] - above[1]
+    return -0.5 * step <= below[1] - above[3] <= 2.5 * step and below[0] < box_of([p for x in code for p in x])[2]
 
 
 def _notes(lines: Sequence[Line]) -> list[list[Line]]:
