@@ -48,5 +48,5 @@ def make_reporter(
 def _automatic(quiet: bool) -> str:
     if quiet or sys.stderr is None or not sys.stderr.isatty():
         return "none"
-    in_place = os.environ.get("TERM", "dumb") != "dumb" and os.environ.get("CI", "") in ("", "0", "false")
+    in_place = os.environ.get("TERM") not in (None, "", "dumb") and os.environ.get("CI", "") in ("", "0", "false")
     return "bar" if in_place else "plain"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
@@ -26,6 +27,8 @@ class Bar(Reporter):
     def __init__(self, *, quiet: bool = False, verbose: bool = False):
         super().__init__(quiet=quiet, verbose=verbose)
         self._estimate = Estimate()
+        self._lock = threading.Lock()
+        """Bars are drawn in a thread of their own while events are counted. It is not held while anything is printed."""
         self._live: Live | None = None
         self._began = time.monotonic()
         self._shown: tuple[str, Reading, float] | None = None
@@ -38,7 +41,8 @@ class Bar(Reporter):
             self._live = None
 
     def show(self, event: Event) -> None:
-        self._estimate.see(event)
+        with self._lock:
+            self._estimate.see(event)
         super().show(event)
         match event:
             case BatchStarted() if event.documents > 1:
@@ -56,13 +60,19 @@ class Bar(Reporter):
             # As Text it is taken as it is: no markup, no emoji, no colours. A long line is left to the terminal.
             self._live.console.print(Text(f"ocria: {printable(line)}"), soft_wrap=True)
 
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """All that is shown, as wide as the terminal is now, less a cell, so that it never wraps."""
+        with self._lock:
+            lines = self._lines(options.max_width - 1, fancy=not options.ascii_only)
+        yield from lines
+
     def _start(self) -> None:
         if self._live is not None or sys.stderr is None:
             return
         console = Console(file=sys.stderr, force_terminal=True)
         self._live = Live(
+            self,
             console=console,
-            get_renderable=lambda: self._lines(console.width - 1, console.encoding.startswith("utf")),
             refresh_per_second=8,
             transient=True,
             redirect_stdout=False,  # data, which may be on its way to the same terminal
@@ -70,8 +80,8 @@ class Bar(Reporter):
         self._live.start()
         console.show_cursor(True)  # a run that is killed could not bring it back
 
-    def _lines(self, width: int, fancy: bool) -> Group:
-        """All that is shown, each line of at most so many cells."""
+    def _lines(self, width: int, fancy: bool) -> list[Text]:
+        """Of at most so many cells each. `fancy`: the terminal shows more than ASCII."""
         now, lines = time.monotonic(), []
         estimate = self._estimate
         if self.many:
@@ -87,7 +97,7 @@ class Bar(Reporter):
         speed = self._speed(now)
         if speed:
             lines.append(Text(set_cell_size(f"  {speed}", min(width, cell_len(speed) + 2)), style="dim"))
-        return Group(*lines)
+        return lines
 
     def _batch_share(self) -> float:
         """How much of the batch is done; of documents that are being read their part."""

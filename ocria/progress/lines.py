@@ -7,8 +7,8 @@ import sys
 
 from ocria.events import BatchDone, DocumentFailed, EngineTick, PageDone
 
-# Control characters, and those that start a line or turn the direction of writing.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# Control characters, those that start a line or turn the direction of writing, and bytes of a name that are no text.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def page_line(event: PageDone) -> str:
@@ -76,4 +76,6 @@ def printable(line: str) -> str:
 
 
 def _spelt(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # so Python has a byte of a name that it could not decode
+        code -= 0xDC00
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
