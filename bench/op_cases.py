@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -312,6 +313,86 @@ def verify_cases(w: Workload) -> Iterator[Case]:
         )
 
 
+def quant_rows_cases(w: Workload) -> Iterator[Case]:
+    """What precedes the projections of a layer: two norms, SiLU and product; and a quantiser alone, whose codes of FP4
+    no other rounding of exp or of a sum can change."""
+    from ocria.ops.quant_grid import pack_fp4
+    from ocria.ops.quant_rows import quant_rows_op, quant_rows_reference
+
+    c, rows = w.config, w.batch * w.rows
+    heads, size = c.linear_num_value_heads, c.linear_value_head_dim
+
+    def definition(a, b, weight, eps, kind, target, factor, pre, keep):
+        codes, scales = quant_rows_reference(a, b, weight, eps, kind, target, factor, pre)
+        codes = pack_fp4(codes) if target == "nvfp4" else codes
+        added = (a + b).flatten(1) if kind == "add_norm" else a.new_empty(0)
+        return codes, scales, added, a.new_empty(0)
+
+    x, residual = (w.normal(rows, 1, c.hidden_size) for _ in range(2))
+    o, z = (w.normal(rows, heads, size) for _ in range(2))
+    gate, up = (w.normal(rows, 1, c.intermediate_size) for _ in range(2))
+    multiplier = torch.full((1,), 0.002)
+    for arguments in (
+        (x, residual, 1 + w.uniform(c.hidden_size), c.rms_norm_eps, "add_norm", "token", None, None, False),
+        (o, z, w.uniform(size), c.rms_norm_eps, "gated_norm", "block", None, None, False),
+        (gate, up, None, 0.0, "silu_mul", "token", None, None, False),
+        (gate, None, None, 0.0, "plain", "nvfp4", multiplier, None, False),
+    ):
+        yield Case(f"quant_rows {arguments[4]} {arguments[5]} {rows}", quant_rows_op, arguments, definition)
+
+
+def quant_fp8_cases(w: Workload) -> Iterator[Case]:
+    """The down projection of a layer."""
+    from ocria.ops.quant_fp8 import fp8_matmul, fp8_matmul_reference
+    from ocria.ops.quant_grid import decode_fp8, to_e4m3
+    from ocria.ops.quant_rows import Target, quantise
+
+    c, rows = w.config, w.batch * w.rows
+    outputs, columns = c.hidden_size, c.intermediate_size
+    codes = to_e4m3(50 * w.normal(outputs, columns, dtype=torch.float32))
+    scale, blocks = w.uniform(outputs, 1), w.uniform(-(-outputs // 128), -(-columns // 128))
+    x = w.normal(rows, columns)
+    plain = _plain_linear(decode_fp8(codes, scale).to(w.dtype))
+    for name, activations, scales, rivals in (
+        ("high", None, scale, (plain,)), ("token", Target("token"), scale, ()), ("block", Target("block"), blocks, ()),
+    ):  # fmt: skip
+        given = (x, None) if activations is None else quantise(x, activations)
+        arguments = (*given, codes, scales, None, w.dtype)
+        yield Case(f"fp8_matmul {name} rows={rows}", fp8_matmul, arguments, fp8_matmul_reference, rivals=rivals)
+
+
+def quant_nvfp4_cases(w: Workload) -> Iterator[Case]:
+    """The down projection of a layer."""
+    from ocria.ops.quant_grid import decode_nvfp4
+    from ocria.ops.quant_nvfp4 import nvfp4_matmul, nvfp4_matmul_reference
+    from ocria.ops.quant_rows import Target, quantise
+
+    c, rows = w.config, w.batch * w.rows
+    codes = torch.randint(0, 256, (c.hidden_size, c.intermediate_size // 2), generator=w.generator, dtype=torch.uint8)
+    scales = (1 + w.uniform(c.hidden_size, c.intermediate_size // 16)).to(torch.float8_e4m3fn)
+    x, multiplier = w.normal(rows, c.intermediate_size), torch.full((1,), 0.002)
+    plain = _plain_linear((decode_nvfp4(codes, scales) * multiplier).to(w.dtype))
+    for name, given, rivals in (
+        ("W4A16", (x, None, None), (plain,)),
+        ("W4A4", quantise(x, Target("nvfp4", multiplier))[:3], ()),
+    ):
+        arguments = (*given, codes, scales, multiplier, None, w.dtype)
+        yield Case(f"nvfp4_matmul {name} rows={rows}", nvfp4_matmul, arguments, nvfp4_matmul_reference, rivals=rivals)
+
+
+def _plain_linear(weight: torch.Tensor) -> Rival:
+    """torch's product with the decoded weight, whose copies take turns as those of the op's arguments do."""
+    copies: dict[torch.device, Iterator[torch.Tensor]] = {}
+
+    def call(x, *rest):
+        if x.device not in copies:
+            count = max(1, min(64, (256 << 20) // weight.nbytes))
+            copies[x.device] = itertools.cycle([weight.to(x.device, copy=True) for _ in range(count)])
+        return torch.nn.functional.linear(x, next(copies[x.device]))
+
+    return Rival("plain", "torch's product with weights in the network's dtype", call)
+
+
 CASES: dict[str, Callable[[Workload], Iterator[Case]]] = {
     "metadata": control_cases,
     "norm": norm_cases,
@@ -322,5 +403,8 @@ CASES: dict[str, Callable[[Workload], Iterator[Case]]] = {
     "sample": sample_cases,
     "align": copied_cases,
     "verify": verify_cases,
+    "quant_rows": quant_rows_cases,
+    "quant_fp8": quant_fp8_cases,
+    "quant_nvfp4": quant_nvfp4_cases,
 }
 """By the file of `ocria/ops` that the op is in; `metadata` and `accept` together."""

@@ -6,8 +6,9 @@ from quant_made import DEVICE, assert_within, generator, normal, packed, poisone
 
 from ocria.errors import UsageError
 from ocria.ops import quant_nvfp4 as q
+from ocria.ops import quant_scaled_mm
 from ocria.ops.quant_grid import decode_nvfp4, pack_fp4
-from ocria.ops.quant_rows import Target, dequantise, quantise
+from ocria.ops.quant_rows import Fp4Rows, Target, dequantise, quantise
 from ocria.ops.quant_swizzle import swizzle_scales
 from ocria.ops.register import force_kernels
 
@@ -157,3 +158,32 @@ def test_compiles_as_one_graph(form):
 
     compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), step(x))
+
+
+def scaled_mm_arguments(g: torch.Generator, rows: int, outputs: int, columns: int):
+    """Rows and weights with scales that are swizzled, and one multiplier for each."""
+    x = quantise(normal(g, rows, columns), Target("nvfp4_swizzled", MULTIPLIER))
+    return x, *weight(g, outputs, columns, swizzled=True), uniform(g, 1)
+
+
+def test_scaled_mm_gets_what_torch_takes(monkeypatch):
+    """torch's own checks of shapes, layouts and scales, which need no GPU that multiplies NVFP4."""
+    x, *rest = scaled_mm_arguments(generator(), 64, 96, 256)
+    monkeypatch.setattr(quant_scaled_mm, "has_scaled_mm", lambda device: True)
+    x = Fp4Rows(*(part.to("meta") for part in x[:3]), True)
+    y = quant_scaled_mm.nvfp4_scaled_mm(x, *(part.to("meta") for part in rest))
+    assert y.shape == (64, 96)
+    assert y.dtype == torch.bfloat16
+    with pytest.raises(UsageError, match="swizzled"):
+        quant_scaled_mm.nvfp4_scaled_mm(x._replace(swizzled=False), *(part.to("meta") for part in rest))
+
+
+def test_scaled_mm_says_where_it_does_not_run():
+    arguments = scaled_mm_arguments(generator(), 3, 32, 64)
+    if quant_scaled_mm.has_scaled_mm(arguments[1].device):
+        expected = q.nvfp4_matmul_reference(*arguments[0][:3], *arguments[1:], None, torch.float32)
+        y = quant_scaled_mm.nvfp4_scaled_mm(*arguments).float()
+        torch.testing.assert_close(y, expected, rtol=2e-2, atol=1e-2 * float(expected.abs().max()))
+    else:
+        with pytest.raises(UsageError, match="multiplies no NVFP4"):
+            quant_scaled_mm.nvfp4_scaled_mm(*arguments)

@@ -133,8 +133,8 @@ def test_nan_and_infinity_stay_visible(form):
 
 @FORM
 def test_what_is_quantised_is_close(form):
-    """A code of FP8 is off by 2^-4 of its value, one of FP4 by a sixth of the block's greatest and what its scale, rounded
-    to 4 bits, adds."""
+    """A code of FP8 is off by 2^-4 of its value, one of FP4 by a sixth of the block's greatest and what its scale, of 4
+    bits, adds."""
     g = generator()
     x = normal(g, 5, 1, 160)
     for target in ("token", "block", "nvfp4"):
