@@ -29,10 +29,11 @@ def engine_checks(options: ParseOptions) -> list[Check]:
         cure = "Install torch 2.11 or newer for this machine, see https://pytorch.org/get-started/locally/"
         return [Check("torch", FAIL, f"cannot be imported: {error}", cure, engine=True)]
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    found = [_processor(), _device(device), _kernels(device), _compiler(device, options.compile), _compiled()]
-    if any(check.status == FAIL for check in found):
+    found = [_processor(), _device(device)]
+    if found[-1].status == FAIL:
         return found
-    return [*found, *_model(options)]
+    found += [_kernels(device), _compiler(device, options.compile), _compiled()]
+    return found if any(check.status == FAIL for check in found) else [*found, *_model(options)]
 
 
 def _processor() -> Check:

@@ -28,7 +28,7 @@ class Bar(Reporter):
         super().__init__(quiet=quiet, verbose=verbose)
         self._estimate = Estimate()
         self._lock = threading.Lock()
-        """Bars are drawn in a thread of their own while events are counted. It is not held while anything is printed."""
+        """Bars are drawn in a thread of their own while events are counted. Not held while anything is printed."""
         self._live: Live | None = None
         self._began = time.monotonic()
         self._shown: tuple[str, Reading, float] | None = None
