@@ -317,7 +317,7 @@ def test_an_interrupt_in_json(tmp_path):
 
 
 def test_time_runs_out(line_image):
-    result = run("parse", line_image, "--mode", "model", "--page-timeout", "0.000001", "-f", "json")
+    result = run("parse", line_image, "--mode", "model", "--page-timeout", "0.000001", "-f", "json", "-j", "0")
     assert result.returncode == 8
     assert [page["status"] for page in json.loads(result.stdout)["pages"]] == ["timeout"]
     assert b"time ran out after 1e-06 s and 0 tokens" in result.stderr

@@ -72,6 +72,8 @@ def parse(options: argparse.Namespace, reporter: Reporter) -> int:
 
     if not sys.warnoptions and (options.quiet or not options.verbose):
         warnings.simplefilter("ignore")  # those of libraries: what concerns the user comes as a Note
+    if options.quiet and options.progress in ("bar", "plain", "json"):
+        raise UsageError(f"give either --quiet or --progress {options.progress}")
     if options.pages is not None:
         parse_ranges(options.pages)
     names = list(options.inputs)
