@@ -19,6 +19,8 @@ _MOST_PIXELS = 4_000_000
 _LEAST_SIDE = 8
 """Pixels: what is smaller is a rule or a speck."""
 _JPEG_QUALITY = 90
+_SMALL = 32_768
+"""Bytes: a PNG up to here is small enough, whatever it shows."""
 _JPEG_GAIN = 2.0
 """How many times smaller a JPEG must be to be taken for a PNG: drawings keep their sharp edges, photos get small."""
 
@@ -53,7 +55,7 @@ def encode(pixels: np.ndarray) -> Picture:
         size = (max(1, int(image.width * share)), max(1, int(image.height * share)))
         image = image.resize(size, Image.Resampling.LANCZOS)
     png, jpeg = _saved(image, "PNG"), _saved(image, "JPEG", quality=_JPEG_QUALITY)
-    if len(png) > _JPEG_GAIN * len(jpeg):
+    if len(png) > max(_SMALL, _JPEG_GAIN * len(jpeg)):
         return Picture(jpeg, "image/jpeg", image.width, image.height)
     return Picture(png, "image/png", image.width, image.height)
 
