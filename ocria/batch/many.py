@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from threading import Event as Flag
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ocria.batch.fault import until_fault
 from ocria.batch.parsing import Parsing
@@ -16,7 +16,10 @@ from ocria.errors import OcriaError, UsageError
 from ocria.events import DocumentDone, DocumentFailed, Event
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from ocria.document.api import Input
+    from ocria.document.option_types import OptionTypes
     from ocria.document.reader import ReaderLike
     from ocria.document.result import Document
 
@@ -27,7 +30,7 @@ def parse_many(
     on_event: Callable[[Event], None] | None = None,
     reader: ReaderLike | None = None,
     cancel: Flag | None = None,
-    **options: Any,
+    **options: Unpack[OptionTypes],
 ) -> Iterator[Document]:
     """Parse several documents with one model and one set of worker processes; each comes when it is finished.
 

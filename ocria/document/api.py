@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from threading import Event as Flag
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from ocria.document.options import OPTION_NAMES, ParseOptions
 from ocria.document.reader import ReaderLike
@@ -16,6 +16,9 @@ from ocria.errors import UsageError
 from ocria.events import DocumentDone, Event
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ocria.document.option_types import OptionTypes
     from ocria.document.workers import Workers
 
 DEFAULT_JOBS = 1
@@ -29,7 +32,7 @@ def parse(
     reader: ReaderLike | None = None,
     workers: Workers | None = None,
     cancel: Flag | None = None,
-    **options: Any,
+    **options: Unpack[OptionTypes],
 ) -> Document:
     """Parse a PDF or an image file.
 
@@ -47,7 +50,7 @@ def parse(
         OcriaError: the input, the options or the model cannot be used. A page that fails raises nothing: its
             status says so.
     """
-    document = None
+    document: Document | None = None
     for event in stream(path, reader=reader, workers=workers, cancel=cancel, **options):
         if on_event is not None:
             on_event(event)
@@ -63,7 +66,7 @@ def stream(
     reader: ReaderLike | None = None,
     workers: Workers | None = None,
     cancel: Flag | None = None,
-    **options: Any,
+    **options: Unpack[OptionTypes],
 ) -> Iterator[Event]:
     """Parse and yield events as they happen; the last one, `DocumentDone`, carries the document.
 
