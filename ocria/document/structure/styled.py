@@ -90,19 +90,29 @@ def _seam(before: str, after: str) -> str | None:
 
 
 def _with_marks(runs: Sequence[Run]) -> str:
-    places = escape_places(plain(runs), whole=False)
+    said = plain(runs)
+    places = escape_places(said, whole=False)
     out = []
     at = 0
     for text, style in runs:
         words = text.strip()
-        start = text.index(words)
+        first = at + text.index(words)
+        last = first + len(words)
         if style.mono and words:
             inner = _code(words)
         else:
-            inner = "".join("\\" + c if at + start + i in places else c for i, c in enumerate(words))
-        out.append(text[:start] + _wrapped(inner, style) + text[start + len(words) :])
+            inner = "".join("\\" + c if place in places else c for place, c in enumerate(words, first))
+            if not _takes_marks(said[:first][-1:], inner, said[last : last + 1]):
+                style = replace(style, bold=False, italic=False, struck=False)
+        out.append(said[at:first] + _wrapped(inner, style) + said[last : at + len(text)])
         at += len(text)
     return "".join(out)
+
+
+def _takes_marks(before: str, inner: str, after: str) -> bool:
+    """Whether marks around a text are marks: between a letter and a sign they are not."""
+    starts = inner[:1].isalnum() or not before.isalnum()
+    return starts and (inner[-1:].isalnum() or not after.isalnum())
 
 
 def _wrapped(inner: str, style: Style) -> str:

@@ -40,14 +40,14 @@ class Flow:
     page: PageType
     blocks: list[Block] = field(default_factory=list)
     depths: Depths = field(default_factory=lambda: Depths([]))
+    item: list[Line] = field(default_factory=list)
+    """The lines of the last item of a list."""
     code: list[Line] = field(default_factory=list)
     """The lines of the last block of code."""
 
     def add(self, region: Region) -> None:
         """Add the blocks of a region that is no table."""
         lines = lines_of(region.pieces)
-        if region.kind != "list-item":
-            self.depths = Depths([])
         if region.kind == "picture":
             self._picture(region, lines)
         elif not lines:
@@ -56,6 +56,9 @@ class Flow:
             self._code(lines)
         elif region.kind == "text" and (grid := figure_grid(lines)):
             self.add_table(Region("table", region.box, grid, True, region.pieces))
+        elif region.kind in ("list-item", "text") and self._hangs(lines):
+            self.blocks.pop()
+            self._item(self.item + lines)
         elif region.kind == "list-item" or (region.kind == "text" and _all_items(lines)):
             for item in split_items(lines):
                 self._item(item)
@@ -73,7 +76,6 @@ class Flow:
         if max(cell.column + cell.column_span for cell in cells) < 2:
             self.add(Region("text", region.box, pieces=region.pieces))
             return
-        self.depths = Depths([])
         box = box_of(region.pieces) if not region.certain else region.box
         markdown = cells_markdown(cells, "auto")
         self.blocks.append(Block("table", box, cells_text(cells), markdown, 0, cells=cells))
@@ -91,7 +93,18 @@ class Flow:
         runs = running(lines, bold=False, mono=False)
         self._block(kind, lines, plain(runs), heading(marked(runs), 1), level=1)
 
-    def _item(self, lines: Sequence[Line]) -> None:
+    def _hangs(self, lines: list[Line]) -> bool:
+        """Whether lines without a mark go on from the item above them."""
+        if not self.blocks or self.blocks[-1].type != "list-item" or marker_length(line_text(lines[0]) + " "):
+            return False
+        above, below = box_of(self.item[-1]), box_of(lines[0])
+        high = above[3] - above[1]
+        return -0.5 * high <= below[1] - above[3] <= 0.5 * high and below[0] > box_of(self.item[0])[0] + 2.0
+
+    def _item(self, lines: list[Line]) -> None:
+        if not self.blocks or self.blocks[-1].type != "list-item":
+            self.depths = Depths([])
+        self.item = lines
         runs = running(lines, mono=not self.page.mono)
         text = plain(runs)
         mark, length = list_mark(text + " ")
