@@ -29,7 +29,7 @@ ALLOWED = {
     "password": {"progress"},
     "config": set(),
     "doctor": {"document", "model", "spec", "runtime", "ops"},
-    "batch": {"document"},
+    "batch": {"document", "model"},
     "cli": {"batch", "document", "progress", "doctor", "password", "config"},
     "__main__": {"cli"},
     "__init__": {"batch", "document"},

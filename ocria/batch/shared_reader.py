@@ -46,9 +46,9 @@ class SharedReader:
         """Tells the model from others, without loading it."""
         if self._given:
             return f"{self.model.name} {self.model.version}"
-        from ocria.document.reader import model_identity
+        from ocria.model.identity import EMBEDDED_DEFAULT, identity
 
-        return model_identity(self._options)
+        return identity(self._options.model or EMBEDDED_DEFAULT)
 
     def stream(self, images: Sequence[np.ndarray], guesses: Sequence[str | None] | None = None) -> Reading:
         """See `ReaderLike.stream`. What a broken engine raises ends the run instead of failing every document."""

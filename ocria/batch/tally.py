@@ -69,6 +69,7 @@ class Tally:
         self.skipped += 1
         self.codes.append(code)
         if event.status != "ok":
+            cure = cure or "--retry-failed tries it again"
             self.failures.append(Failure(event.path, (), event.status, f"{why} (in an earlier run)", cure))
 
     @property

@@ -62,7 +62,8 @@ def parse_many(found: Found, options: argparse.Namespace, chosen: dict[str, Any]
                         _to_standard_output(event, settled)
         except OcriaError:
             reporter.close()
-            _tell(tally, time.monotonic() - begun, options, reporter)
+            if tally.codes or tally.pages:
+                _tell(tally, time.monotonic() - begun, options, reporter)
             raise
         if tally.interrupted:
             again = "the same command goes on" if batch.output_dir is not None else "its documents were printed"

@@ -255,13 +255,6 @@ def plan_memory(options: ParseOptions, placed: Placement) -> MemoryPlan:
     )
 
 
-def model_identity(options: ParseOptions) -> str:
-    """Tells the model that the options name from others, without loading it. See `ocria.model.identity`."""
-    from ocria.model.identity import identity
-
-    return identity(NANO if options.model is None else options.model)
-
-
 def drain(reading: Reading, on_delta: Callable[[Delta], None] | None = None) -> list[ReadText]:
     """Run a reading to its end and return the results."""
     while True:

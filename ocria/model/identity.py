@@ -8,6 +8,8 @@ from ocria.errors import CheckpointError, ConfigError
 from ocria.model.files import weight_files
 from ocria.model.hub import EMBEDDED
 
+EMBEDDED_DEFAULT = "nano"
+"""The model that is taken where none is named."""
 _MOST_HASHED_BYTES = 256 * 2**20
 
 
