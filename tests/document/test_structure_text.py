@@ -214,8 +214,8 @@ def test_styles_are_told_where_markdown_can():
     page = new_page(pdf)
     page.insert_htmlbox(
         pymupdf.Rect(60, 60, 500, 400),
-        "<p>An <b>amber</b> and an <i>early</i> word, <b><i>both</i></b> of them, un<b>believ</b>able, <b>2 * 3</b>, <b>a_b</b>"
-        " and <b>(amber)</b>x of a plain text that goes on for some words more.</p>",
+        "<p>An <b>amber</b> and an <i>early</i> word, <b><i>both</i></b> of them, un<b>believ</b>able, <b>2 * 3</b>, "
+        "<b>a_b</b> and <b>(amber)</b>x of a plain text that goes on for some words more.</p>",
     )
     block = blocks_of(pdf)[0]
     said = "An **amber** and an *early* word, ***both*** of them, un**believ**able, **2 * 3**, **a_b** and (amber)x of"

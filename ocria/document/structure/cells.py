@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ocria.document.clean import join_lines
@@ -25,24 +26,25 @@ def fill_cells(grid: Grid, pieces: Sequence[Piece], *, certain: bool) -> list[Ce
             tells that its cells are one, and rows and columns without text are none.
     """
     if not certain:
-        grid = _without_empty(grid, pieces)
         grid = _over_sides(grid, pieces)
+    home = _finder(grid)
     inside: dict[Place, list[Piece]] = {place: [] for place in grid.places}
     for piece in pieces:
-        inside[_home(grid, piece)].append(piece)
+        inside[home(piece)].append(piece)
     headers = _header_rows(grid, inside)
-    return [Cell(p.row, p.column, p.row_span, p.column_span, _text(inside[p]), p.row < headers) for p in grid.places]
+    cells = [Cell(p.row, p.column, p.row_span, p.column_span, _text(inside[p]), p.row < headers) for p in grid.places]
+    return cells if certain else _without_empty(cells)
 
 
 def aligned_rows(grid: Grid, pieces: Sequence[Piece]) -> bool:
     """Whether some row holds several lines side by side in several columns: rows of a table with no lines between
     them."""
+    home = _finder(grid)
+    inside: dict[Place, list[Piece]] = {}
+    for piece in pieces:
+        inside.setdefault(home(piece), []).append(piece)
     for row in range(len(grid.ys) - 1):
-        counts = []
-        for place in grid.places:
-            if place.row == row and place.row_span == 1:
-                lines = lines_of([piece for piece in pieces if _home(grid, piece) is place])
-                counts.append(len(lines))
+        counts = [len(lines_of(inside.get(p, ()))) for p in grid.places if p.row == row and p.row_span == 1]
         full = [count for count in counts if count >= 3]
         if len(full) >= 2 and full.count(max(full)) >= max(2, len(counts) // 2):
             return True
@@ -59,45 +61,60 @@ def _text(pieces: Sequence[Piece]) -> str:
     return "\n".join(map(join_lines, parts))
 
 
-def _home(grid: Grid, piece: Piece) -> Place:
-    """The cell that a piece stands in; for one beside the grid, the nearest."""
-    x, y = piece.middle
+def _finder(grid: Grid) -> Callable[[Piece], Place]:
+    """What tells the cell that a piece stands in; for one beside the grid, the nearest."""
+    found = {}
+    for place in grid.places:
+        for row in range(place.row, place.row + place.row_span):
+            for column in range(place.column, place.column + place.column_span):
+                found[row, column] = place
 
-    def distance(place: Place) -> float:
-        x0, y0, x1, y1 = place.box
-        return max(x0 - x, 0.0, x - x1) + max(y0 - y, 0.0, y - y1)
+    def home(piece: Piece) -> Place:
+        x, y = piece.middle
+        row = min(max(bisect(grid.ys, y) - 1, 0), len(grid.ys) - 2)
+        column = min(max(bisect(grid.xs, x) - 1, 0), len(grid.xs) - 2)
+        return found[row, column]
 
-    return min(grid.places, key=distance)
+    return home
 
 
-def _without_empty(grid: Grid, pieces: Sequence[Piece]) -> Grid:
-    homes = {(place.row, place.column) for place in (_home(grid, piece) for piece in pieces)}
-    rows, columns = sorted({row for row, _ in homes}), sorted({column for _, column in homes})
-    places = [
-        replace(place, row=rows.index(place.row), column=columns.index(place.column))
-        for place in grid.places
-        if place.row in rows and place.column in columns
-    ]
-    # Sides are asked for by the cells only; the grid keeps how far it reaches.
-    return Grid([grid.ys[row] for row in rows] + grid.ys[-1:], [grid.xs[c] for c in columns] + grid.xs[-1:], places)
+def _without_empty(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells without rows and columns that hold no text; each cell is one row high."""
+    rows = sorted({cell.row for cell in cells if cell.text})
+    columns = sorted({c for cell in cells if cell.text for c in range(cell.column, cell.column + cell.column_span)})
+    kept = []
+    for cell in cells:
+        mine = [c for c in columns if cell.column <= c < cell.column + cell.column_span]
+        if cell.row in rows and mine:
+            row, column = rows.index(cell.row), columns.index(mine[0])
+            kept.append(replace(cell, row=row, column=column, column_span=len(mine)))
+    return kept
 
 
 def _over_sides(grid: Grid, pieces: Sequence[Piece]) -> Grid:
     """Join cells over whose common side text runs on, where they hold nothing else."""
+    home = _finder(grid)
     runs = [run for line in lines_of(pieces) for run in _word_runs(line)]
-    homes = [{_home(grid, piece) for piece in run} for run in runs]
-    places = list(grid.places)
-    for run in runs:
-        row = _home(grid, run[0]).row
-        covered = [place for place in places if place.row == row and _reach(run, place) > run[0].size]
-        held = [other for other, home in zip(runs, homes, strict=True) if any(place in home for place in covered[1:])]
-        if len(covered) > 1 and all(other is run for other in held):
+    holders: dict[Place, list[int]] = {}
+    for number, run in enumerate(runs):
+        for place in {home(piece) for piece in run}:
+            holders.setdefault(place, []).append(number)
+    rows: dict[int, list[Place]] = {}
+    for place in grid.places:
+        rows.setdefault(place.row, []).append(place)
+    for number, run in enumerate(runs):
+        row = rows[home(run[0]).row]
+        covered = [place for place in row if _reach(run, place) > run[0].size]
+        held = {other for place in covered[1:] for other in holders.get(place, ())}
+        if len(covered) > 1 and held <= {number}:
             first, last = covered[0], covered[-1]
             box = (first.box[0], first.box[1], last.box[2], first.box[3])
             wide = last.column + last.column_span - first.column
-            places[places.index(first)] = replace(first, column_span=wide, box=box)
-            places = [place for place in places if place not in covered[1:]]
-    return Grid(grid.ys, grid.xs, places)
+            joined = replace(first, column_span=wide, box=box)
+            holders[joined] = [*holders.get(first, ()), number]
+            row[row.index(first)] = joined
+            row[:] = [place for place in row if place not in covered[1:]]
+    return Grid(grid.ys, grid.xs, [place for row in rows.values() for place in row])
 
 
 def _reach(run: Line, place: Place) -> float:
