@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Generator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from ocria.batch.tally import Tally
 from ocria.cli.interrupt import cancel_on_signals
 from ocria.cli.output import to_standard_output
 from ocria.document.options import ParseOptions
-from ocria.errors import OcriaError, UsageError
-from ocria.events import DocumentDone, DocumentFailed, Note
+from ocria.errors import EncryptedError, OcriaError, UsageError
+from ocria.events import DocumentDone, DocumentFailed, Event, Note
+from ocria.password import events_once_unlocked, someone_is_there
 from ocria.progress import Reporter
 
 
@@ -52,10 +55,19 @@ def parse_many(found: Found, options: argparse.Namespace, chosen: dict[str, Any]
     cancel = cancel_on_signals(reporter.stopping())
     tally = Tally(len(found.inputs))
     begun = time.monotonic()
+
+    def begin(password: str | None) -> Iterator[Event]:
+        nonlocal tally
+        tally = Tally(len(found.inputs))
+        events = run_batch(
+            found.inputs, replace(settled, password=password), batch, cancel=cancel, tally=tally
+        )
+        ask = len(found.inputs) == 1 and someone_is_there()
+        return _locked_as_error(events) if ask else events
+
     with reporter:
         try:
-            events = run_batch(found.inputs, settled, batch, cancel=cancel, tally=tally)
-            with closing(events):
+            with closing(events_once_unlocked(begin, settled.password)) as events:
                 for event in events:
                     reporter.show(event)
                     if batch.output_dir is None and isinstance(event, (DocumentDone, DocumentFailed)):
@@ -70,6 +82,17 @@ def parse_many(found: Found, options: argparse.Namespace, chosen: dict[str, Any]
             reporter.show(Note("info", f"interrupted; what is done is kept, and {again}"))
     _tell(tally, time.monotonic() - begun, options, reporter)
     return tally.exit_code(options.fail_on)
+
+
+def _locked_as_error(events: Generator[Event, None, None]) -> Iterator[Event]:
+    """The events of a run over one document; that it needs a password is raised, so that it is asked for."""
+    with closing(events):
+        begun, first = next(events), next(events)
+        if isinstance(first, DocumentFailed) and first.exit_code == EncryptedError.exit_code:
+            raise EncryptedError(first.message, path=first.path, cure=first.cure)
+        yield begun
+        yield first
+        yield from events
 
 
 def _to_standard_output(event: DocumentDone | DocumentFailed, options: ParseOptions) -> None:
