@@ -21,7 +21,8 @@ CLIP_RATIOS = tuple(1 - step / 20 for step in range(11))
 _HEADROOM = 256.0
 """In place of 448 where a block scale may become 6/4 of the plain one."""
 _CHUNK = 1 << 24  # weights at a time: temporary tensors stay small beside a large weight
-_SCALES = torch.arange(1, 127, dtype=torch.uint8).view(torch.float8_e4m3fn)
+_CODES = 126  # the largest number of E4M3, 448
+_BELOW, _ABOVE = 14, 12  # codes of scales; 8 of them double it
 
 
 def quantize_fp8(
@@ -61,7 +62,7 @@ def quantize_nvfp4(
     """A weight `[N, K]` in NVFP4; K is a multiple of 16.
 
     search: how a block finds its scale: its largest number becomes a 6 (none), or a 6 or a 4, or one of CLIP_RATIOS of
-    it a 6, or all 126 scales are tried; of those tried the one of the smallest squared error is kept, and the plain
+    it a 6, or all 126 scales compete; of those tried the one of the smallest squared error is kept, and the plain
     one when it is as good. importance: fp32 `[K]`, what the error of a column counts. amax: the largest magnitude that
     the multiplier serves, for weights that must share theirs; None: that of this weight.
     pre_quant_scale is stored, not applied: the weight is divided by it already.
@@ -84,7 +85,7 @@ def quantize_nvfp4(
         importance = importance.float().view(-1, GROUP)
     for part in _chunks(weight):
         blocks = weight[part].float().unflatten(1, (-1, GROUP))
-        tried = _candidates(grid, blocks.abs().amax(-1), search)
+        tried = _candidates(grid, blocks.abs().amax(-1), search, importance is not None)
         scale, code = _best(grid, blocks, tried, importance)
         scales[part], codes[part] = encode_fp8(scale), pack_fp4(code.flatten(1))
     return Nvfp4Weight(codes, scales, grid.multiplier, input_multiplier, pre_quant_scale)
@@ -126,8 +127,8 @@ class _ModelOpt:
         return scale * self.multiplier
 
 
-def _candidates(grid, amax: torch.Tensor, search: str) -> Iterator[torch.Tensor]:
-    """Scales to try for blocks of these largest magnitudes, the plain one first."""
+def _candidates(grid, amax: torch.Tensor, search: str, thorough: bool) -> Iterator[torch.Tensor]:
+    """Scales to try for blocks of these largest magnitudes, the plain one first. thorough: all there are in a sweep."""
     yield grid.scale(amax)
     if search == "four_over_six":
         yield grid.scale(amax, 4.0)
@@ -135,8 +136,12 @@ def _candidates(grid, amax: torch.Tensor, search: str) -> Iterator[torch.Tensor]
         for ratio in CLIP_RATIOS[1:]:
             yield grid.scale(ratio * amax)
     elif search == "sweep":
-        for scale in _SCALES.to(amax.device).float():
-            yield scale.expand_as(amax)
+        # Far from the plain scale there is nothing to find, unless some errors hardly count: from 2.5 times it on, a
+        # block has the same values with half the scale, and below a third of it clipping costs more than all rounding.
+        plain = encode_fp8(amax / (FP4_MAX * grid.step(torch.ones_like(amax)))).view(torch.uint8).int()
+        low, high = (-_CODES, _CODES) if thorough else (-_BELOW, _ABOVE)
+        for offset in range(low, high + 1):
+            yield (plain + offset).clamp(1, _CODES).to(torch.uint8).view(torch.float8_e4m3fn).float()
 
 
 def _best(grid, blocks: torch.Tensor, tried: Iterator[torch.Tensor], importance: torch.Tensor | None):

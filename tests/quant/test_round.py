@@ -86,16 +86,23 @@ def test_each_search_is_no_worse_than_what_it_includes(rng, dialect):
     assert 0.09 < error["none"] < 0.1  # of Gaussian numbers
 
 
-def test_the_sweep_finds_the_best_scale_of_every_block(rng):
-    weight = random_weight(rng, 4, 48)
-    quantized = quantize_nvfp4(weight, dialect="modelopt", search="sweep")
-    blocks = weight.unflatten(1, (-1, 16))
-    found = (blocks - quantized.decode().unflatten(1, (-1, 16))).square().sum(-1)
-    grid = torch.cat([decode_fp4(torch.arange(16, dtype=torch.uint8))])
-    for code in range(1, 127):
-        step = torch.tensor(code, dtype=torch.uint8).view(torch.float8_e4m3fn).float() * quantized.multiplier
-        nearest = (blocks[..., None] - grid * step).abs().amin(-1).square().sum(-1)
-        assert (found <= nearest * 1.0001).all()
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_sweep_finds_the_best_scale_of_every_block(rng, dialect):
+    """Also of sparse blocks, of those with one large number, and of those too small for the multiplier."""
+    dense = random_weight(rng, 6, 48)
+    sparse = torch.where(torch.rand(6, 48, generator=rng) < 0.2, dense, 0)
+    spiky = dense * torch.where(torch.rand(6, 48, generator=rng) < 0.05, 30, 1)
+    levels = torch.randint(-3, 4, (6, 48), generator=rng) * dense.abs().max()
+    for weight in (dense, sparse, spiky, levels, torch.cat([dense, dense * 1e-3, dense * 1e-6])):
+        for importance in (torch.ones(48), torch.rand(48, generator=rng) ** 8):
+            weighted = importance if importance.min() < 1 else None
+            quantized = quantize_nvfp4(weight, dialect=dialect, search="sweep", importance=weighted)
+            error = ((weight - quantized.decode()).square() * importance).unflatten(1, (-1, 16)).sum(-1)
+            grid = decode_fp4(torch.arange(16, dtype=torch.uint8))
+            for code in range(1, 127):
+                step = torch.tensor(code, dtype=torch.uint8).view(torch.float8_e4m3fn).float() * quantized.multiplier
+                nearest = (weight[..., None] - grid * step).abs().amin(-1).square() * importance
+                assert (error <= nearest.unflatten(1, (-1, 16)).sum(-1) * 1.0001 + 1e-12 * weight.square().max()).all()
 
 
 @pytest.mark.parametrize("search", ["four_over_six", "clip", "sweep"])
