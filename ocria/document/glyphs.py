@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pymupdf
 from pymupdf import mupdf
 
+from ocria.document.page_copy import content_to_page, to_displayed
 from ocria.events import Box
 
 _NO_GLYPH = -1
@@ -51,7 +52,7 @@ class Run:
 
 def trace(page: pymupdf.Page) -> tuple[list[Glyph], list[Run]]:
     """All glyphs of a page in the order they are drawn, and their runs; layers that are off have none."""
-    shown, turned = page.rotation_matrix, page.rotation != 0
+    shown, turned = to_displayed(page), page.rotation != 0
     turn = pymupdf.Matrix(shown.a, shown.b, shown.c, shown.d, 0, 0)
     glyphs: list[Glyph] = []
     runs: list[Run] = []
@@ -88,7 +89,7 @@ def drop_glyphs(page: pymupdf.Page, glyphs: Sequence[Glyph], doomed: Iterable[in
     options = mupdf.PdfFilterOptions()
     options.recurse = 1
     options.instance_forms = 1
-    factory = _FilterFactory(_GlyphFilter(_to_page(page), verdicts))
+    factory = _FilterFactory(_GlyphFilter(content_to_page(page), verdicts))
     options.add_factory(factory.internal())
     document = page.parent
     number = page.number
@@ -103,13 +104,6 @@ def _same(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 def _place(x: float, y: float) -> tuple[int, int]:
     return round(x * _GRID), round(y * _GRID)
-
-
-def _to_page(page: pymupdf.Page) -> pymupdf.Matrix:
-    """From the coordinates of the page's content to the displayed page."""
-    box, matrix = mupdf.FzRect(), mupdf.FzMatrix()
-    mupdf.pdf_page_transform(mupdf.pdf_page_from_fz_page(page.this), box, matrix)
-    return pymupdf.Matrix(matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f)
 
 
 class _GlyphFilter(mupdf.PdfSanitizeFilterOptions2):

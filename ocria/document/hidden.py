@@ -16,7 +16,7 @@ import pymupdf
 from pymupdf import mupdf
 
 from ocria.document.glyphs import Glyph, Run, drop_glyphs, trace
-from ocria.document.page_copy import copy_page
+from ocria.document.page_copy import copy_page, to_displayed
 from ocria.document.repeats import repeats
 
 _NEITHER = 3  # PDF text render mode
@@ -146,7 +146,7 @@ def _is_plain(run: Run) -> bool:
 def _last_paint(page: pymupdf.Page, shape: tuple[int, ...], scale: float) -> np.ndarray:
     """Of each pixel, when something other than text or a line was last painted with it in its box, or -1."""
     last = np.full(shape[:2], -1, np.int32)
-    shown, turned = page.rotation_matrix, page.rotation != 0
+    shown, turned = to_displayed(page), page.rotation != 0
     for order, (kind, box) in enumerate(page.get_bboxlog()):
         if kind in _PAINTS:
             x0, y0, x1, y1 = (v * scale for v in (pymupdf.Rect(box) * shown if turned else box))

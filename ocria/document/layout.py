@@ -12,7 +12,7 @@ from pymupdf4llm.ocr import OCRMode
 from ocria.document.geometry import turn_back, within
 from ocria.document.hidden import without_hidden_text
 from ocria.document.mupdf import quiet_stdout, serial
-from ocria.document.page_copy import copy_page
+from ocria.document.page_copy import copy_page, lay_flat
 from ocria.document.result import Block, Layout
 from ocria.document.structure.page_tables import with_drawn_tables
 from ocria.document.structure.pieces import page_pieces
@@ -48,8 +48,8 @@ def lay_out(pdf: pymupdf.Document, index: int, *, all_shows: bool = False) -> La
     left, top = _crop_if_huge(page)
     crop_width, crop_height = page.rect.width, page.rect.height
     turned = _turn_to_upright(page)
-    page.set_rotation((page.rotation + turned) % 360)
-    page.remove_rotation()
+    page.set_rotation(turned)
+    page = lay_flat(page)
     blocks = _blocks(page)
     for order, block in enumerate(blocks):
         x0, y0, x1, y1 = turn_back(block.box, turned, crop_width, crop_height)
@@ -95,7 +95,7 @@ def _turn_to_upright(page: pymupdf.Page) -> int:
     weight = {0: 0, 90: 0, 180: 0, 270: 0}
     for block in page.get_text("dict")["blocks"]:
         for line in block.get("lines", ()):
-            across, down = pymupdf.Point(line["dir"]) * _linear(page.rotation_matrix)
+            across, down = line["dir"]
             letters = sum(len(span["text"].strip()) for span in line["spans"])
             if abs(across) >= abs(down):
                 weight[0 if across > 0 else 180] += letters
@@ -111,20 +111,10 @@ def _crop_if_huge(page: pymupdf.Page) -> tuple[float, float]:
         return 0.0, 0.0
     text = pymupdf.Rect()
     for block in page.get_text("blocks"):
-        text |= pymupdf.Rect(block[:4]) * page.rotation_matrix
+        text |= pymupdf.Rect(block[:4])
     margin = pymupdf.Rect(-36, -36, 36, 36)
     shown = (text + margin) & page.rect
     if text.is_empty or max(shown.width, shown.height) > _LONGEST_SIDE:
         return 0.0, 0.0
-    page.set_cropbox(shown * page.derotation_matrix + _origin(page))
+    page.set_cropbox(shown)
     return shown.x0, shown.y0
-
-
-def _origin(page: pymupdf.Page) -> pymupdf.Rect:
-    """Where the displayed page begins in the coordinates of `set_cropbox`."""
-    x, y = page.cropbox_position
-    return pymupdf.Rect(x, y, x, y)
-
-
-def _linear(matrix: pymupdf.Matrix) -> pymupdf.Matrix:
-    return pymupdf.Matrix(matrix.a, matrix.b, matrix.c, matrix.d, 0, 0)

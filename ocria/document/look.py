@@ -13,6 +13,7 @@ from ocria.document.facts import PageFacts
 from ocria.document.hidden import TextLayer, text_layer
 from ocria.document.ink import ink_mask, is_blank
 from ocria.document.mupdf import take_warnings
+from ocria.document.page_copy import to_displayed
 from ocria.document.text_samples import doubtful_text
 from ocria.document.trust import distrust
 
@@ -91,8 +92,9 @@ def _joined(runs: Iterable[str]) -> list[str]:
 def _cover(page: pymupdf.Page) -> float:
     """Share of the page's area under images, counted on a coarse grid so that overlaps count once."""
     grid = np.zeros((100, 100), dtype=bool)
+    shown = to_displayed(page)
     for image in page.get_image_info():
-        box = pymupdf.Rect(image["bbox"]) * page.rotation_matrix & page.rect
+        box = pymupdf.Rect(image["bbox"]) * shown & page.rect
         if not box.is_empty:
             x0, x1 = (int(100 * (x - page.rect.x0) / page.rect.width) for x in (box.x0, box.x1))
             y0, y1 = (int(100 * (y - page.rect.y0) / page.rect.height) for y in (box.y0, box.y1))
