@@ -329,8 +329,21 @@ def test_names_are_the_same_everywhere():
             assert kinds.setdefault(name, kind) == kind, name
 
 
+DOCUMENTATION = (Path(__file__).parents[1] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_the_file_of_the_documentation_is_one(tmp_path):
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", DOCUMENTATION, re.M | re.S)
+    options, settings = options_of(["parse", "a", "--config", written(tmp_path, text)])
+    assert options.page_timeout == 120.0
+    assert len(read_config(tmp_path / "ocria.toml").values) == sum(s.origin == "file" for s in settings.values()) > 3
+
+
 def test_options_of_the_documentation_exist():
-    text = (Path(__file__).parents[1] / "docs" / "cli.md").read_text(encoding="utf-8")
+    text = DOCUMENTATION
     known = {variable(name) for parser in parsers(build_parser()) for name in named(parser.options())}
-    for found in set(re.findall(r"OCRIA_[A-Z_]+", text)) - {"OCRIA_NAME"}:
+    for found in set(re.findall(r"OCRIA_[A-Z_]*[A-Z]", text)):
         assert found in known, found
+    strings = {string for parser in parsers(build_parser()) for a in parser.all_options() for string in a.option_strings}
+    for found in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
+        assert found in strings, found

@@ -1,5 +1,6 @@
 """Help of every command, and what is said about words that are misspelt."""
 
+import os
 import subprocess
 import sys
 
@@ -130,3 +131,29 @@ def test_both_ways_to_call_it(command):
     result = subprocess.run([sys.executable, *command, "--version"], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0
     assert result.stdout.startswith("ocria ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"], ["doctor", "--help"], ["help", "parse"], ["config", "show"], ["config", "path"],
+        ["completion", "zsh"], ["cache", "show"], ["parse", "a.pdf", "--nonsense"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_nothing_heavy_is_loaded_for_it(arguments, tmp_path):
+    code = (
+        "import contextlib, io, sys, ocria.cli\n"
+        "quiet = contextlib.redirect_stderr(io.StringIO())\n"
+        "with contextlib.suppress(SystemExit), quiet:\n"
+        "    ocria.cli.main(sys.argv[1:])\n"
+        "print(); print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+    loaded = set(result.stdout.splitlines()[-1].split())
+    assert "ocria" in loaded
+    assert not loaded & {"torch", "transformers", "pymupdf", "numpy", "PIL", "rich", "textual", "huggingface_hub"}

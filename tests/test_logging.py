@@ -10,6 +10,7 @@ import sys
 import pymupdf
 import pytest
 
+import ocria
 from ocria.cli import main
 from ocria.errors import OutputError
 from ocria.events import (
@@ -193,13 +194,16 @@ def test_a_run_is_logged_from_its_settings_to_its_exit_code(tmp_path, kind):
         assert first["type"] == "begin"
         assert first["settings"]["password"] == "set"
         assert first["settings"]["quiet"] is True
+        assert first["settings"]["inputs"] == [str(path)]
+        assert first["version"] == ocria.__version__
         assert (last["type"], last["exit_code"]) == ("error", 5)
         assert any(json.loads(line)["type"] == "page_done" for line in text.splitlines())
         assert {"type": "end", "exit_code": 0} in [
             {k: v for k, v in json.loads(line).items() if k != "time"} for line in text.splitlines()
         ]
     else:
-        assert "begin: ocria" in text.splitlines()[0]
+        assert f"begin: ocria parse, version {ocria.__version__}; inputs" in text.splitlines()[0]
+        assert "password set" in text.splitlines()[0]
         assert ", page 1: text (" in text
         assert "end: exit code 0" in text
         assert "(exit code 5)" in text.splitlines()[-1]

@@ -20,7 +20,7 @@ from ocria.cli.help import EXIT_CODES, add_help, epilog
 from ocria.cli.models import add_models
 from ocria.cli.parse import add_parse
 from ocria.cli.parser import Parser
-from ocria.cli.settings import Settings, settle
+from ocria.cli.settings import settle
 from ocria.errors import EXIT_INTERRUPTED, EXIT_OK, OcriaError
 from ocria.progress import Log, Reporter, make_reporter
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log = _open_log(options)
         reporter = make_reporter(options.progress, quiet=options.quiet, verbose=options.verbose, log=log)
         if log is not None:
-            log.begin(_facts(options.settings))
+            log.begin(__version__, options.parser.prog, _worth_telling(options))
         code = _run(options, reporter)
         if log is not None:
             log.end(code)
@@ -99,7 +99,7 @@ def _open_log(options: argparse.Namespace) -> Log | None:
     return None if options.log_file is None else Log(options.log_file, options.log_format)
 
 
-def _facts(settings: Settings) -> dict[str, object]:
-    """What a log begins with: the version and every setting that is not its default."""
-    changed = {item.name: item.shown for item in settings.items if item.origin != "default"}
-    return {"ocria": __version__, "settings": changed}
+def _worth_telling(options: argparse.Namespace) -> dict[str, object]:
+    """What a log begins with: the inputs, and every setting that is not its default."""
+    inputs = {action.dest: getattr(options, action.dest) for action in options.parser.arguments()}
+    return {**inputs, **{item.name: item.shown for item in options.settings.items if item.origin != "default"}}

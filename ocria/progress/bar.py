@@ -117,7 +117,7 @@ def _line(width: int, name: str, share: float, count: str, seconds: float, left:
     """`report.pdf ████░░░░ 3/12 pages 0:42 1:10 left`; on a narrow terminal without the bar, then without the end."""
     name = name if cell_len(name) <= _NAME_CELLS else _end_of(name, _NAME_CELLS, fancy)
     tail = f" {count:<16} {duration(seconds)}"
-    if left is not None:
+    if left is not None and share < 1:
         tail += f"  {'~' if left.rough else ''}{duration(left.seconds)} left"
     name = set_cell_size(name, _NAME_CELLS if width >= 60 else min(_NAME_CELLS, cell_len(name)))
     room = min(_MOST_BAR_CELLS, width - cell_len(name) - cell_len(tail) - 1)

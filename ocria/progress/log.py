@@ -46,10 +46,8 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], kind: str = "text"):
         self.path, self.kind = os.fspath(path), kind
         try:
-            # A line at a time; names of files may hold what is no text.
-            self._file: IO[str] | None = open(  # noqa: SIM115
-                self.path, "a", buffering=1, encoding="utf-8", errors="backslashreplace"
-            )
+            # Without a buffer each line is there at once, and in one piece.
+            self._file: IO[bytes] | None = open(self.path, "ab", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise OutputError(f"the log cannot be opened: {error.strerror}", path=self.path) from error
 
@@ -71,10 +69,11 @@ class Log:
         told = {"type": "error", "message": message, "exit_code": exit_code}
         self._either("error", f"{message} (exit code {exit_code})", told)
 
-    def begin(self, facts: dict[str, Any]) -> None:
-        """Log what is run."""
-        told = ", ".join(f"{name} {value}" for name, value in facts.items())
-        self._either("info", f"begin: {told}", {"type": "begin", **facts})
+    def begin(self, version: str, command: str, settings: dict[str, Any]) -> None:
+        """Log what is run, with the settings that are worth telling."""
+        told = ", ".join(f"{name} {value}" for name, value in settings.items())
+        facts = {"type": "begin", "version": version, "command": command, "settings": settings}
+        self._either("info", f"begin: {command}, version {version}; {told}", facts)
 
     def end(self, exit_code: int) -> None:
         """Log how it ended."""
@@ -101,8 +100,10 @@ class Log:
     def _write(self, line: str) -> None:
         if self._file is None:
             return
+        data = line.encode("utf-8", "backslashreplace")
         try:
-            self._file.write(line)
+            while data:
+                data = data[self._file.write(data) :]
         except OSError as error:
             broken, self._file = self._file, None  # what reports this error must not run into it again
             with contextlib.suppress(OSError):  # the same again: closing writes what is left
