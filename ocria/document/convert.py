@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pymupdf
 
-from ocria.document.mupdf import serial, take_warnings
+from ocria.document.mupdf import FAULTS, serial, take_warnings
 from ocria.errors import InputError
 
 _A4 = (595, 842)
@@ -34,7 +34,7 @@ def as_pdf(path: str, content: bytes, kind: str) -> bytes:
             if document.page_count < 1:
                 raise ValueError("no page")
             return document.convert_to_pdf()
-    except (RuntimeError, ValueError) as error:
+    except FAULTS as error:
         why = "; ".join(take_warnings()[:2]) or error
         raise InputError(f"not a readable {kind} file ({why})", path=path, cure="Print it to a PDF") from error
 

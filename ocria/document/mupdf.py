@@ -16,6 +16,9 @@ from typing import ParamSpec, TypeVar
 
 import pymupdf
 
+FAULTS = (RuntimeError, ValueError, SystemError, pymupdf.mupdf.FzErrorBase)
+"""What PyMuPDF raises over damaged files."""
+
 pymupdf.TOOLS.mupdf_display_errors(False)
 pymupdf.TOOLS.mupdf_display_warnings(False)
 pymupdf.set_messages(pylogging=True, pylogging_name="pymupdf", pylogging_level=logging.DEBUG)
