@@ -98,6 +98,16 @@ def test_documents_reach_the_engine_through_the_reader_alone(path):
     assert path.name == "reader.py" or not names, names
 
 
+def test_how_weights_are_stored_is_known_without_a_network():
+    """Loading asks `quant/formats`, which must not lead back to it."""
+    quant = PACKAGE / "quant"
+    files = [*(quant / "formats").glob("*.py"), quant / "codes.py", quant / "tensors.py"]
+    allowed = ("ocria.model.weights", "ocria.model.files", "ocria.model.strict")
+    for path in files:
+        names = [name for name in imported_names(path) if name.startswith(("ocria.model", "ocria.spec", "ocria.ops"))]
+        assert all(name.startswith(allowed) for name in names), f"{path.name} imports {names}"
+
+
 @pytest.mark.parametrize("part", ["document", "cli", "errors", "events", "progress", "doctor"])
 def test_torch_is_never_imported_at_module_level(part):
     for path in modules():

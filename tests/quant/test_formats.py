@@ -18,7 +18,9 @@ from ocria.quant.formats import OnDemand, read_quantized, write_checkpoint
 from ocria.quant.formats.scheme import scheme_of
 from ocria.quant.round import quantize_fp8, quantize_nvfp4
 from ocria.quant.tensors import Nvfp4Weight
-from ocria.runtime.memory import checkpoint_bytes
+from ocria.runtime.budget import plan_checkpoint
+from ocria.runtime.memory import checkpoint_bytes, resident_bytes
+from ocria.runtime.options import EngineOptions, resolve
 
 
 def write(tmp_path: Path, rng, case: str, **options):
@@ -84,8 +86,12 @@ def test_the_loaded_model_is_that_of_the_decoded_weights(tmp_path, rng, case, dt
 @pytest.mark.parametrize("dtype", [None, torch.float32, torch.bfloat16])
 def test_the_memory_of_the_loaded_model_is_known_before(tmp_path, rng, case, dtype):
     _, out, _ = write(tmp_path, rng, case)
-    network, _ = load_network(out, ModelConfig.from_file(out / "config.json"), dtype=dtype)
-    assert checkpoint_bytes(out, dtype) == sum(p.nbytes for p in network.parameters())
+    network, report = load_network(out, ModelConfig.from_file(out / "config.json"), dtype=dtype)
+    held = sum(p.nbytes for p in network.parameters())
+    assert checkpoint_bytes(out, dtype) == held
+    cpu = torch.device("cpu")
+    plan = plan_checkpoint(out, resolve(EngineOptions(memory_bytes=1 << 30), cpu), report.dtype, cpu)
+    assert plan.weights == resident_bytes(held, cpu)
 
 
 def test_a_plain_source_in_bf16_in_shards(tmp_path, rng):
