@@ -30,8 +30,8 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
     """`$XDG_CONFIG_HOME/ocria/config.toml`, or that below `~/.config`. A relative XDG_CONFIG_HOME does not count, as
     its specification says."""
     folder = Path(environment.get("XDG_CONFIG_HOME", ""))
-    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
-    return (folder if folder.is_absolute() else home / ".config") / "ocria" / "config.toml"
+    home = environment.get("HOME") or os.path.expanduser("~")  # which stays "~" for users without a folder
+    return (folder if folder.is_absolute() else Path(home, ".config")) / "ocria" / "config.toml"
 
 
 def read_config(path: str | os.PathLike[str]) -> ConfigFile:

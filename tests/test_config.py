@@ -252,6 +252,33 @@ def test_what_is_said_nearer_takes_back_what_it_excludes(tmp_path):
     assert options.password == SECRET
 
 
+def test_what_is_off_excludes_nothing(tmp_path):
+    path = written(tmp_path, "progress = 'json'\nverbose = true\n")
+    options, _ = options_of(["parse", "a", "--config", path], {"OCRIA_QUIET": "0"})
+    assert (options.quiet, options.verbose, options.progress) == (False, True, "json")
+    path = written(tmp_path, "quiet = true\n")
+    options, _ = options_of(["parse", "a", "--config", path, "--progress", "none"])
+    assert (options.quiet, options.progress) == (True, "none")
+
+
+def test_nobody_s_home(tmp_path, monkeypatch):
+    """A user without a folder has no file, and all else works."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert default_path({}).parts[-3:] == (".config", "ocria", "config.toml")
+    top = build_parser()
+    options = top.parse_args(["parse", "a"])
+    assert settle(options, top, {}).files == []
+
+
+def test_a_usual_file_that_cannot_be_read_is_not_passed_over(tmp_path):
+    (tmp_path / "ocria" / "config.toml").mkdir(parents=True)
+    with pytest.raises(UsageError, match="cannot be read"):
+        options_of(["parse", "a"], {"XDG_CONFIG_HOME": str(tmp_path)})
+    (tmp_path / "file").touch()
+    options_of(["parse", "a"], {"XDG_CONFIG_HOME": str(tmp_path / "file")})
+
+
 def test_groups_of_a_parser_hold_for_all_places(tmp_path):
     path = written(tmp_path, "left = 'a'\n")
     options, _ = options_of(["one", "--config", path, "--right", "b"], {}, made_parser())
@@ -319,6 +346,13 @@ def test_faults_of_settings_end_the_command(tmp_path):
     assert show("--no-config", OCRIA_BATCH="x").returncode == 2
 
 
+def test_a_fault_of_settings_is_told_as_progress_is(tmp_path, capsys):
+    path = written(tmp_path, "bacth = 1")
+    assert main(["parse", "a.pdf", "--progress", "json", "--config", path]) == 2
+    told = json.loads(capsys.readouterr().err)
+    assert (told["type"], told["exit_code"]) == ("error", 2)
+
+
 def test_names_are_the_same_everywhere():
     """A key means one thing, whichever command it concerns: its option has the same type and choices in all."""
     kinds = {}
@@ -344,6 +378,7 @@ def test_options_of_the_documentation_exist():
     known = {variable(name) for parser in parsers(build_parser()) for name in named(parser.options())}
     for found in set(re.findall(r"OCRIA_[A-Z_]*[A-Z]", text)):
         assert found in known, found
-    strings = {string for parser in parsers(build_parser()) for a in parser.all_options() for string in a.option_strings}
+    options = [action for parser in parsers(build_parser()) for action in parser.all_options()]
+    strings = {string for action in options for string in action.option_strings}
     for found in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
         assert found in strings, found

@@ -1,6 +1,7 @@
 """Help of every command, and what is said about words that are misspelt."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -124,6 +125,14 @@ def test_usage_names_what_is_repeated():
     parser.add_argument("one")
     parser.add_argument("more", nargs="*", metavar="MORE")
     assert parser.format_usage() == "usage: p [OPTIONS] one [MORE ...]\n"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("arguments", ["parse --help", "help parse", "--version", "completion bash", "config show"])
+def test_a_closed_pipe_is_quiet(arguments):
+    command = f"'{sys.executable}' -m ocria {arguments} | true; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (result.stdout, result.stderr) == ("0\n", "")
 
 
 @pytest.mark.parametrize("command", [["-m", "ocria"], ["-c", "import sys, ocria.cli; sys.exit(ocria.cli.main())"]])

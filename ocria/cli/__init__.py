@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(parser.format_help())
         return 2
     options = parser.parse_args(given)
-    reporter, log = Reporter(), None
+    reporter = make_reporter("json") if options.progress == "json" else Reporter()
+    log = None
     try:
         options.top, options.settings = parser, settle(options, parser)
         log = _open_log(options)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import difflib
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
+
+from ocria.cli.output import to_standard_output
 
 _WIDTH = 80
 
@@ -115,6 +119,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.format_usage()}{self.prog}: error: {message}\nSee `{self.prog} --help`.\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help and the version go where data goes; whoever has seen enough of them may close the pipe."""
+        if file is not None and file is sys.stdout:
+            with contextlib.suppress(BrokenPipeError):
+                to_standard_output(message)
+        else:
+            super()._print_message(message, file)
 
     def _brief(self) -> argparse.HelpFormatter:
         formatter = self._get_formatter()

@@ -23,6 +23,7 @@ SECRETS = {"password"}
 _NOT_IN_FILES = {"config", "no_config"}
 # Beside the groups that argparse knows: what is said in one place takes back what the other one says in a weaker place.
 _EXCLUSIVE = [{"password", "password_file"}, {"quiet", "verbose"}, {"quiet", "progress"}, {"config", "no_config"}]
+_EXCLUDES_NOTHING = (False, None, "auto", "none")
 _STRENGTH = ("default", "file", "environment", "command line")
 
 
@@ -131,7 +132,13 @@ def _paths(layers: Mapping[str, Setting], environment: Mapping[str, str]) -> lis
     if given.value:
         return list(given.value)
     path = default_path(environment)
-    return [str(path)] if path.exists() else []
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError:
+        return [str(path)]  # reading it will say what is wrong
+    return [str(path)]
 
 
 def _values(file: ConfigFile, known: Mapping[str, list[argparse.Action]]) -> dict[str, Any]:
@@ -152,6 +159,7 @@ def _exclude(parser: Parser, own: Mapping[str, list[argparse.Action]], layers: d
     strict = [{names[dest] for dest in group if dest in names} for group in parser.exclusive()]
     for group in [*_EXCLUSIVE, *strict]:
         said = [layers[name] for name in group if name in layers and layers[name].origin != "default"]
+        said = [setting for setting in said if setting.value not in _EXCLUDES_NOTHING]
         if len(said) < 2:
             continue
         strongest = max(_STRENGTH.index(setting.origin) for setting in said)

@@ -96,11 +96,12 @@ def _workers() -> Check:
         data = pdf.tobytes()
     cure = "`ocria parse --jobs 0` opens files in the process of ocria itself."
     try:
-        text = ocria.parse(data, mode="text", jobs=1).text
+        document = ocria.parse(data, mode="text", jobs=1)
     except OcriaError as error:
         return Check("page workers", FAIL, str(error), cure)
-    if _WORDS not in text:
-        return Check("page workers", FAIL, f"a page with one line came back as {text[:80]!r}", cure)
+    if _WORDS not in document.text:
+        said = document.pages[0].error or f"it came back as {document.text[:80]!r}"
+        return Check("page workers", FAIL, f"a page with one line could not be read: {said}", cure)
     return Check("page workers", OK, "a page was opened and read")
 
 

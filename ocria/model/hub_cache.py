@@ -24,7 +24,7 @@ def hub_cache() -> Path:
     home = os.environ.get("HF_HOME")
     if home:
         return Path(home).expanduser() / "hub"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "huggingface" / "hub"
+    return Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "huggingface", "hub")
 
 
 def fetched_models() -> list[Fetched]:

@@ -6,5 +6,4 @@ from pathlib import Path
 
 def compiled_root() -> Path:
     """The folder of compiled code, one folder below it for each network and machine."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return root / "ocria" / "compiled"
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ocria", "compiled")
