@@ -12,7 +12,7 @@ from ocria.document.result import Document, Page
 from ocria.document.write.choose import loss_of, loss_of_all, shown_blocks
 from ocria.document.write.html_blocks import block_html, captioned
 from ocria.document.write.html_lists import list_html
-from ocria.document.write.pictures import Target
+from ocria.document.write.pictures import Target, readable_name
 
 _DEFAULTS = ParseOptions()
 
@@ -74,4 +74,4 @@ def _title(document: Document) -> str:
         for block in document.blocks:
             if block.type in kinds and block.text.strip():
                 return " ".join(block.text.split())
-    return Path(document.path).name
+    return readable_name(Path(document.path).name)

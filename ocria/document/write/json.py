@@ -10,7 +10,7 @@ from typing import Any
 from ocria import __version__
 from ocria.document.options import ParseOptions
 from ocria.document.result import Block, Document, LineText, Page
-from ocria.document.write.pictures import Target
+from ocria.document.write.pictures import Target, readable_name
 from ocria.errors import OcriaError
 
 SCHEMA_VERSION = "1.2"
@@ -33,7 +33,7 @@ def to_dict(
         "tool": {"name": "ocria", "version": __version__},
         "model": None if model is None else {"name": model.name, "version": model.version},
         "document": {
-            "path": document.path,
+            "path": readable_name(document.path),
             "pages": document.page_count,
             "sha256": document.sha256,
             "converted_from": document.converted_from,

@@ -8,7 +8,7 @@ from typing import Any
 from ocria.document.options import ParseOptions
 from ocria.document.result import Document, Page
 from ocria.document.write.json import SCHEMA_VERSION, error_data, page_data
-from ocria.document.write.pictures import Target
+from ocria.document.write.pictures import Target, readable_name
 
 _DEFAULTS = ParseOptions()
 
@@ -30,5 +30,5 @@ def jsonl_line(
 
 
 def _line(path: str, error: dict[str, Any] | None, page: dict[str, Any] | None) -> str:
-    line = {"schema_version": SCHEMA_VERSION, "document": path, "error": error, "page": page}
+    line = {"schema_version": SCHEMA_VERSION, "document": readable_name(path), "error": error, "page": page}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -47,7 +46,15 @@ def picture_url(page: Page, block: Block, images: str, target: Target | None) ->
 
 def file_url(name: str) -> str:
     """A relative URL of a file, safe in Markdown and HTML whatever the name holds."""
-    return quote(os.fsencode(name), safe="/")
+    return quote(name.encode("utf-8", "surrogateescape"), safe="/")
+
+
+def readable_name(path: str) -> str:
+    """The name of a file as its author wrote it, also under a locale that cannot spell it."""
+    try:
+        return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # halves of characters, which Windows allows in names
+        return path
 
 
 def alternative_text(page: Page, block: Block) -> str:
