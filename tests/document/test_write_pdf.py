@@ -320,6 +320,27 @@ def test_a_book_becomes_the_pdf_that_was_read(tmp_path):
     assert "harbours" in text_of(render(document, "pdf"))
 
 
+def test_damaged_files_give_a_pdf_or_say_why():
+    rng = fresh()
+    with pymupdf.open(stream=scan_pdf(draw_lines(["x"], size=(300, 400)))) as pdf:
+        pdf[0].insert_text((30, 50), "old layer", render_mode=3)
+        whole = pdf.tobytes()
+    written = 0
+    for _ in range(40):
+        content = bytearray(whole)
+        for _ in range(rng.choice((1, 3, 20))):
+            content[rng.randrange(len(content))] = rng.randrange(256)
+        content = bytes(content[: rng.choice((len(content), rng.randrange(100, len(content)))) ])
+        document = document_of(content, page_of(1, 300, 400, [line((20, 20, 100, 30), "a line")]))
+        try:
+            result = render(document, "pdf", source=content)
+        except InputError:
+            continue
+        with pymupdf.open(stream=result) as pdf:
+            written += pdf.page_count
+    assert written, "none was good enough"
+
+
 def test_a_file_that_changed_or_went_is_an_error(tmp_path):
     path = tmp_path / "a.pdf"
     path.write_bytes(scan_pdf(draw_lines(PARAGRAPH)))

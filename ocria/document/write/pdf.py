@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pymupdf
+from pymupdf import mupdf
 
 from ocria.document.kind import PDF
 from ocria.document.mupdf import serial, take_warnings
@@ -42,8 +43,13 @@ def to_pdf(document: Document, source: Path | bytes | None = None, password: str
         finally:
             images.close()
     with pdf:
-        _add_layers(pdf, document)
-        return pdf.tobytes(garbage=1, deflate=True, no_new_id=True, encryption=pymupdf.PDF_ENCRYPT_NONE)
+        try:
+            _add_layers(pdf, document)
+            return pdf.tobytes(garbage=1, deflate=True, no_new_id=True, encryption=pymupdf.PDF_ENCRYPT_NONE)
+        except (RuntimeError, ValueError, mupdf.FzErrorBase) as error:
+            raise InputError(
+                f"too damaged to be made a searchable PDF ({error})", path=path, cure="Choose another format"
+            ) from error
 
 
 def _add_layers(pdf: pymupdf.Document, document: Document) -> None:
