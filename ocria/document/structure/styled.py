@@ -10,7 +10,7 @@ from functools import lru_cache
 from markdown_it import MarkdownIt
 
 from ocria.document.clean import breaks_word
-from ocria.document.escape import escape_markdown, escape_places
+from ocria.document.escape import escape_markdown, escape_places, escape_starts
 from ocria.document.structure.pieces import Line, Style
 
 Run = tuple[str, Style]
@@ -58,14 +58,19 @@ def plain(runs: Sequence[Run]) -> str:
     return "".join(text for text, _ in runs)
 
 
-def marked(runs: Sequence[Run]) -> str:
-    """Runs as running Markdown. Marks that a reader of Markdown would not take for marks, such as those inside of
-    words, are left out: the words count."""
+def marked(runs: Sequence[Run], *, starts: bool = True) -> str:
+    """Runs as running Markdown. Marks that a reader of Markdown would not take for marks are left out: the words count.
+
+    Args:
+        starts: whether it stands at the start of a line, where it must not begin a list or the like.
+    """
+    escaped = escape_starts if starts else str
     text = plain(runs)
-    if all(style == Style() for _, style in runs):
-        return escape_markdown(text)
-    markdown = _with_marks(runs)
-    return markdown if _read(markdown) == _squeezed(text) else escape_markdown(text)
+    if any(style != Style() for _, style in runs):
+        markdown = escaped(_with_marks(runs))
+        if _read(markdown) == _squeezed(text):
+            return markdown
+    return escaped(escape_markdown(text))
 
 
 def without_start(runs: Sequence[Run], count: int) -> list[Run]:

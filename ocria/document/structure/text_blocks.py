@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ocria.document.escape import code_block, escape_starts, heading, paragraph
+from ocria.document.escape import code_block, heading, paragraph
 from ocria.document.result import Block
 from ocria.document.structure.cells import fill_cells
 from ocria.document.structure.columns import figure_grid
@@ -87,11 +87,11 @@ class Flow:
 
     def _running(self, kind: str, lines: Sequence[Line]) -> None:
         runs = running(lines, mono=not self.page.mono)
-        self._block(kind, lines, plain(runs), escape_starts(marked(runs)))
+        self._block(kind, lines, plain(runs), marked(runs))
 
     def _heading(self, kind: str, lines: Sequence[Line]) -> None:
         runs = running(lines, bold=False, mono=False)
-        self._block(kind, lines, plain(runs), heading(marked(runs), 1), level=1)
+        self._block(kind, lines, plain(runs), heading(marked(runs, starts=False), 1), level=1)
 
     def _hangs(self, lines: list[Line]) -> bool:
         """Whether lines without a mark go on from the item above them."""
