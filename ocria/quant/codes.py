@@ -37,8 +37,10 @@ def decode_fp4(codes: torch.Tensor) -> torch.Tensor:
 
 def decode_packed_fp4(packed: torch.Tensor) -> torch.Tensor:
     """The fp32 values `[..., K]` of packed codes `[..., K / 2]`."""
-    pairs = decode_fp4(unpack_fp4(torch.arange(256, dtype=torch.uint8, device=packed.device)[:, None]))
-    return pairs[packed.int()].flatten(-2)
+    every = torch.arange(256, dtype=torch.uint8, device=packed.device)[:, None]
+    pairs = decode_fp4(unpack_fp4(every)).view(torch.int64).flatten()  # the two values of a byte, fetched as one number
+    values = pairs.index_select(0, packed.flatten().int()).view(torch.float32)
+    return values.view(*packed.shape[:-1], 2 * packed.shape[-1])
 
 
 def pack_fp4(codes: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from weights_made import same_bits
 
-from ocria.quant.codes import decode_fp4, decode_fp8, encode_fp4, encode_fp8, pack_fp4, unpack_fp4
+from ocria.quant.codes import decode_fp4, decode_fp8, decode_packed_fp4, encode_fp4, encode_fp8, pack_fp4, unpack_fp4
 
 ALL_BYTES = torch.arange(256, dtype=torch.uint8)
 ALL_FP8 = ALL_BYTES.view(torch.float8_e4m3fn)
@@ -69,6 +69,11 @@ def test_packing_puts_the_even_index_low():
 
 def test_all_bytes_survive_unpacking_and_packing():
     assert torch.equal(pack_fp4(unpack_fp4(ALL_BYTES)), ALL_BYTES)
+
+
+def test_packed_codes_are_decoded_in_one_go():
+    assert same_bits(decode_packed_fp4(ALL_BYTES.view(8, 32)), decode_fp4(unpack_fp4(ALL_BYTES.view(8, 32))))
+    assert decode_packed_fp4(torch.zeros(0, 3, dtype=torch.uint8)).shape == (0, 6)
 
 
 def test_the_values_of_all_fp8_codes():

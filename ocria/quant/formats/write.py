@@ -21,7 +21,7 @@ from ocria.quant.formats.scheme import Scheme, scheme_of
 from ocria.quant.tensors import Weight
 
 HEAD = "lm_head"
-SHARD_BYTES = 4 << 30
+SHARD_BYTES = 2 << 30
 _OTHER_WEIGHTS = {".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"}
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def write_checkpoint(
     modules: by name, such as `model.language_model.layers.0.mlp.up_proj`; each is asked for once, in the order of the
     files, so that they may be made `OnDemand`. The head of a tied model may be among them: it becomes a weight of its
     own. replaced: other values for plain tensors, such as norms that a scale was folded into. kv_scales: of attention
-    modules, the scales of cached keys and values. Besides that the memory of one shard is needed.
+    modules, the scales of cached keys and values. Besides that twice the memory of a shard is needed.
     The configuration is written last: a folder that is not complete is no checkpoint.
     Raises CheckpointError for modules that `source` does not have and for what the format cannot hold, OutputError when
     `out` is not empty or cannot be written.
