@@ -89,7 +89,7 @@ def largest(found: list) -> list:
     """Of each kernel, and each setting of its flags, the variant with the largest product of integer constants."""
     best: dict = {}
     for variant in found:
-        flags = tuple((name, value) for name, value in variant.constexprs.items() if isinstance(value, (bool, str)))
+        flags = tuple((name, value) for name, value in variant.constexprs.items() if isinstance(value, bool))
         size = math.prod(v for v in variant.constexprs.values() if type(v) is int and v > 0)
         kind = (variant.kernel, flags)
         if kind not in best or size > best[kind][0]:

@@ -29,7 +29,8 @@ def quant_rows_kernel(
     """Grid (rows, parts of a row); with TARGET nvfp4_swizzled (rows padded to 128, parts)."""
     row = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    real = (k < K) & (row < rows)
+    columns = tl.where(row < rows, K, 0)  # none of a row that pads the scales
+    real = k < columns
     values = tl.load(a + row * a_stride + k // D * a_stride_head + k % D, real, 0.0).to(tl.float32)
     DTYPE: tl.constexpr = a.dtype.element_ty
     if KIND == "add_norm":
@@ -90,7 +91,7 @@ def quant_rows_kernel(
         low, high = tl.split(tl.reshape(code, [COLUMNS // 2, 2]))
         byte = tl.program_id(1) * (COLUMNS // 2) + tl.arange(0, COLUMNS // 2)
         packed = (low | (high << 4)).to(tl.uint8)
-        tl.store(codes + row * (K // 2) + byte, packed, (byte < K // 2) & (row < rows))
+        tl.store(codes + row * (K // 2) + byte, packed, byte < columns // 2)
         group = tl.program_id(1) * (COLUMNS // 16) + tl.arange(0, COLUMNS // 16)
         if TARGET == "nvfp4_swizzled":
             # Padding takes part in products: its scales have to be zero, as those of no values are.
