@@ -14,6 +14,8 @@ from ocria.document.layout import lay_out
 from ocria.document.options import ParseOptions
 from ocria.document.place import LinePlace, lay_out_lines
 from ocria.document.result import Block, Document, LineText, Page
+from ocria.document.structure.paragraphs import paragraphs
+from ocria.document.structure.pieces import Piece, Style
 
 
 @pytest.fixture
@@ -207,6 +209,25 @@ def test_words_that_are_parted_at_line_ends_are_whole(rng, pdf):
     assert block.text == block.markdown
     assert block.text.startswith("The harbour master kept a ledger of all the cargoes that came to the well")
     assert "car-" not in block.text
+
+
+def test_paragraphs_begin_where_they_are_indented_or_apart(rng):
+    def line(text, x, y):
+        box = (x, y - 9, x + 80, y + 3)
+        return [Piece(w, box, y, 11.0, Style(), round(y), 0, at > 0, True) for at, w in enumerate(text.split())]
+
+    told = [f"{words(rng, 6, 6)}." for _ in range(9)]
+    indents = [14, 0, 0, 14, 0, 0, 0, 0, 0]
+    gaps = [0, 14, 14, 14, 14, 14, 30, 14, 14]
+    y = 100
+    lines = []
+    for text, indent, gap in zip(told, indents, gaps, strict=True):
+        y += gap
+        lines.append(line(text, 60 + indent, y))
+    parts = [" ".join(" ".join(p.text for p in x) for x in part) for part in paragraphs(lines)]
+    assert parts == [" ".join(told[:3]), " ".join(told[3:6]), " ".join(told[6:])]
+    verse = [line(text, 60 + 20 * (at % 2), 100 + 14 * at) for at, text in enumerate(told)]
+    assert len(paragraphs(verse[:2])) == 1
 
 
 def test_styles_are_told_where_markdown_can():

@@ -1,5 +1,6 @@
 """Tables over several pages become one, with every drawn row once."""
 
+import json
 import random
 
 import pymupdf
@@ -12,6 +13,7 @@ from ocria.document.layout import lay_out
 from ocria.document.options import ParseOptions
 from ocria.document.result import Block, Cell, Document, Page
 from ocria.document.table import cells_rows, cells_text
+from ocria.document.write.store import page_from_dict, page_to_dict
 
 SIZE = (595.0, 842.0)
 TOP = (60, 90, 500, 200)
@@ -170,7 +172,11 @@ def test_drawn_over_pages(rng):
         page.insert_text((290, 825), str(number + 1), fontsize=9)
     prose(pdf[2], 60, drawn.bottom + 40, rng)
     assert not left
-    done = finished(laid_out(pdf))
+    made = laid_out(pdf)
+    stored = [page_from_dict(json.loads(json.dumps(page_to_dict(page)))) for page in made.pages]
+    again = finished(Document("x.pdf", len(stored), "", stored))
+    done = finished(made)
+    assert again.pages == done.pages
     tables = [block for page in done.pages for block in page.blocks if block.type == "table"]
     assert cells_rows(tables[0].cells) == [head, *rows]
     assert [block.continues for block in tables] == [None, 1, 1]

@@ -12,6 +12,7 @@ from ocria.document.result import Block
 from ocria.document.structure.cells import fill_cells
 from ocria.document.structure.columns import figure_grid
 from ocria.document.structure.list_items import Depths, item_markdown, list_mark, marker_length, split_items
+from ocria.document.structure.paragraphs import paragraphs
 from ocria.document.structure.pieces import Line, Piece, box_of, line_text, lines_of
 from ocria.document.structure.regions import Region
 from ocria.document.structure.styled import marked, plain, running, without_start
@@ -66,7 +67,8 @@ class Flow:
             self._heading(region.kind, lines)
         else:
             kind = "text" if region.kind in ("title", "heading") else region.kind
-            for part in _notes(lines):
+            parts = paragraphs(lines) if kind == "text" and not lines[0][0].style.raised else _notes(lines)
+            for part in parts:
                 raised = part[0][0].style.raised and kind == "text" and self._is_low_and_small(part)
                 self._running("footnote" if raised else kind, part)
 
