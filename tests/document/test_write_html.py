@@ -165,6 +165,16 @@ def test_markdown_that_lost_words_is_not_believed():
     assert "<p>all the words</p>" in body(block)
 
 
+@pytest.mark.parametrize("route", ["text", "model"])
+def test_items_lose_their_mark_and_nothing_else(route):
+    text = "a well-known - item * of 1. all"
+    for mark in ("", "• ", "(a) ", "12. "):
+        html = body(text_block("list-item", mark + text, f"- {'' if route == 'text' else mark}{text}"), route=route)
+        assert f"<li>{'' if route == 'text' else mark}{text}</li>" in html
+    lost = text_block("list-item", text, "- another")
+    assert f"<li>{text}</li>" in body(lost, route=route)
+
+
 def test_lists_are_nested_by_their_indent():
     items = [
         text_block("list-item", "a", "- a"), text_block("list-item", "b", "  1. b"),

@@ -17,7 +17,8 @@ _MARKS = {"em": "em", "strong": "strong", "s": "s"}
 _TAG = re.compile(r"<(/?)(sub|sup|u|b|i|em|strong|s|del|code|br)\s*/?>", re.IGNORECASE)
 _SAFE_LINK = re.compile(r"(?:https?|mailto):", re.IGNORECASE)
 _FORMULA = re.compile(r"(?s)\$\$(.*)\$\$|\\\[(.*)\\\]|\$(.*)\$|\\\((.*)\\\)")
-_BULLET = re.compile(r"\s*(?:[-*+•◦▪▫●○■□‣⁃·–—]\s*|(?:\(?\w{1,4}[.)\]]|o)\s+)")
+# Text layers have the mark of a list item in its text, page models do not.
+_BULLET = re.compile(r"\A\s*(?:[-*+•◦▪▫●○■□‣⁃·–—]\s*|(?:\(?\w{1,4}[.)\]]|o)\s+)")
 
 
 def inline_html(page: Page, block: Block, markdown: str) -> str:
@@ -29,7 +30,8 @@ def inline_html(page: Page, block: Block, markdown: str) -> str:
     html = matching_html(page, block.text, markdown)
     if html is not None:
         return html
-    bare = _BULLET.sub("", block.text, count=1) if block.type == "list-item" else block.text
+    marked = block.type == "list-item" and not may_hold_formulas(page)
+    bare = _BULLET.sub("", block.text) if marked else block.text
     return matching_html(page, bare, markdown) or text_html(bare)
 
 
