@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 
+from ocria.document.ahead import Ahead
 from ocria.document.check_text import CHECK_DPI, TextCheck
 from ocria.document.facts import PageFacts
 from ocria.document.figures import cut_figures
@@ -52,8 +54,15 @@ class Run:
 
     def events(self) -> Iterator[Event]:
         """Parse all pages. A page that fails keeps its place with the status `failed`."""
+        numbers = select_pages(self.options.pages, self.source.page_count)
+        if not self.source.parallel:
+            yield from self._events(numbers, self.source)
+            return
+        with closing(Ahead(self.source, numbers, self.options)) as pages:
+            yield from self._events(numbers, pages)
+
+    def _events(self, numbers: list[int], pages: Source | Ahead) -> Iterator[Event]:
         source = self.source
-        numbers = select_pages(self.options.pages, source.page_count)
         document = Document(source.path, source.page_count, source.sha256, converted_from=source.converted_from)
         yield DocumentStarted(source.path, len(numbers))
         if source.repaired:
@@ -67,7 +76,7 @@ class Run:
                 late += 1
                 yield from self._take(document, _late_page(number))
                 continue
-            for item in self._begin(number):
+            for item in self._begin(number, pages):
                 if isinstance(item, PageJob):
                     waiting.append(item)
                 else:
@@ -87,14 +96,14 @@ class Run:
         document.seconds = time.monotonic() - self.begun
         yield DocumentDone(source.path, document.status, document.seconds, document)
 
-    def _begin(self, number: int) -> Iterator[Event | Page | PageJob]:
+    def _begin(self, number: int, pages: Source | Ahead) -> Iterator[Event | Page | PageJob]:
         """Look at a page and route it; ends with the page, or with a job for the model."""
         begun = time.monotonic()
         path = self.source.path
         yield PageStarted(path, number)
         facts, route = None, _NOT_LOOKED_AT
         try:
-            source_page = self.source.page(number)
+            source_page = pages.page(number)
             facts = source_page.look()
             for warning in facts.warnings:
                 yield Note("debug", f"MuPDF: {warning}", path, number)

@@ -20,6 +20,7 @@ class ComicSource:
 
     repaired = False
     converted_from = None
+    parallel = 0
 
     def __init__(self, path: str, content: bytes, sha256: str):
         self.path = path

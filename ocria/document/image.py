@@ -36,6 +36,7 @@ class ImageSource:
     """
 
     converted_from = None
+    parallel = 0
 
     def __init__(self, path: str, content: bytes, sha256: str):
         self.path = path

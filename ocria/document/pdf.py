@@ -34,6 +34,8 @@ class PdfSource:
         EncryptedError: the password is missing or wrong.
     """
 
+    parallel = 0
+
     @serial
     def __init__(
         self,

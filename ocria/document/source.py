@@ -54,6 +54,8 @@ class Source(Protocol):
     repaired: bool
     converted_from: str | None
     """The kind of file that a PDF was made of, such as `epub`; None where it was read as it is."""
+    parallel: int
+    """How many of its pages other processes can work on; 0 where that happens in this one."""
 
     def page(self, number: int) -> SourcePage:
         """The page with this 1-based number."""

@@ -18,6 +18,7 @@ from made import FakeReader, draw_lines, scan_pdf
 from PIL import Image
 
 import ocria
+import ocria.events
 from ocria.document.source import open_source
 from ocria.document.workers import Workers, process
 from ocria.errors import CrashError, EncryptedError, EngineError, InputError, OcriaError, TimeoutExceeded
@@ -166,7 +167,7 @@ def test_errors_keep_their_kind(workers, tmp_path):
         assert "--password" in caught.value.cure
         with pytest.raises(InputError, match="not a readable PDF"):
             open_source(b"%PDF-1.7 rubbish", None, pool)
-    with pytest.raises(InputError, match="ValueError: page not in document"):
+    with pytest.raises(InputError, match="the page cannot be found"):
         open_source(pages("a"), None, workers).page(9).look()
 
 
@@ -288,6 +289,7 @@ SCRIPT = """
 import os, sys, threading
 sys.path.insert(0, {folder!r})
 import ocria
+import ocria.events
 from ocria.document.workers import Workers, process
 process._START = {start!r}
 workers = Workers(1)
@@ -330,6 +332,31 @@ def test_a_plain_script_works_and_libraries_do_not_print_into_its_output(tmp_pat
 
 def test_children_are_out_of_reach_of_ctrl_c(workers):
     assert all(os.getpgid(pid) != os.getpgid(0) for pid in workers.pids)
+
+
+def test_pages_are_begun_ahead_in_order_and_not_far(workers, monkeypatch):
+    """What is asked of a document while its first page is at the model: the next pages, a few of them."""
+    asked = []
+    call = Workers.call
+
+    def spy(pool, handle, name, number, *arguments, **limits):
+        asked.append((handle.number, name, number))
+        return call(pool, handle, name, number, *arguments, **limits)
+
+    monkeypatch.setattr(Workers, "call", spy)
+    content = pages(*[f"page{n}" for n in range(30)])
+    cancel = threading.Event()
+    for event in ocria.stream(content, mode="text", workers=workers, cancel=cancel):
+        if isinstance(event, ocria.events.PageDone):
+            cancel.set()
+    assert event.status == "interrupted"
+    assert [page.index for page in event.document.pages] == [1]
+    assert {number for _, _, number in asked} <= set(range(1, 9))
+    document = ocria.parse(content, mode="text", workers=workers, pages="3-20")
+    assert [page.text.split()[0] for page in document.pages] == [f"page{n}" for n in range(2, 20)]
+    last = max(asked)[0]
+    mine = sorted((name, number) for handle, name, number in asked if handle == last)
+    assert mine == sorted((name, n) for name in ("look", "lay_out") for n in range(3, 21)), "each just once"
 
 
 def test_salvaged_images_are_truncated_pages(workers, tmp_path):

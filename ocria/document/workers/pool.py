@@ -29,6 +29,7 @@ class Handle:
     opening: Opening
     """How to open it again in another process."""
     opened: Opened | None = None
+    closed: bool = False
 
 
 class Workers:
@@ -109,6 +110,7 @@ class Workers:
     def forget(self, handle: Handle) -> None:
         """Close a document; processes that have it open do so when they are next asked something."""
         with self._changed:
+            handle.closed = True
             self._forgotten.add(handle.number)
             self._forgotten &= self._open_numbers()
 
@@ -139,7 +141,7 @@ class Workers:
             except TimeoutError:
                 raise _late(path, request, limit_s, until) from None
             finally:
-                self._give_back(process)
+                self._give_back(process, handle)
         raise OcriaError("stopped while the file was read", path=path)
 
     def _ask_process(
@@ -169,8 +171,8 @@ class Workers:
                 if left is not None and left <= 0:
                     raise _late(handle.opening.path, None, 0, until)
                 self._changed.wait(left)
-            if self._closed:
-                raise OcriaError("the processes that read files were stopped", path=handle.opening.path)
+            if self._closed or handle.closed:
+                raise OcriaError("stopped while the file was read", path=handle.opening.path)
             process = self._chosen(handle.number, fresh)
             self._busy.append(process)
         return process
@@ -191,7 +193,7 @@ class Workers:
             self._idle.pop().stop()
         return Process(self._memory_bytes)
 
-    def _give_back(self, process: Process) -> None:
+    def _give_back(self, process: Process, handle: Handle) -> None:
         """Make a process free for others, or put a new one in its place, which loads its libraries meanwhile."""
         spent = (
             process.broken or process.calls >= self._recycle_after or process.memory >= self._recycle_bytes
@@ -206,6 +208,8 @@ class Workers:
                 self._waiting_room += 1
             else:
                 self._idle.append(Process(self._memory_bytes))
+            if handle.closed:
+                self._forgotten.add(handle.number)
             self._forgotten &= self._open_numbers()
             self._changed.notify_all()
 

@@ -33,6 +33,7 @@ class WorkerSource:
     ):
         self._workers, self._page_timeout, self._until = workers, page_timeout, until
         self._handle = workers.open(opening, until=until)
+        self.parallel = workers.count
         self.path = opening.path
         self.sha256 = opening.sha256
         self.page_count = self._handle.opened.page_count

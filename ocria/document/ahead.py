@@ -1,0 +1,106 @@
+"""The next pages of a document, looked at and drawn in child processes while the model reads the ones before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ocria.document.facts import PageFacts
+from ocria.document.geometry import LinePlace
+from ocria.document.guess import Word
+from ocria.document.options import ParseOptions
+from ocria.document.result import Block, Layout
+from ocria.document.route import choose_route
+from ocria.document.source import Source, SourcePage
+
+# As many as the model reads together: they are ready when it is.
+_PAGES_AHEAD = 4
+# What is larger is drawn again when its turn comes, so that few pages fill no memory.
+_MOST_BYTES = 64 << 20
+
+
+class Ahead:
+    """The chosen pages of a source, in their order. Raises nothing itself: what goes wrong with a page is raised when
+    the page is asked for it."""
+
+    def __init__(self, source: Source, numbers: Sequence[int], options: ParseOptions):
+        self._source, self._options = source, options
+        self._left = iter(numbers)
+        self._pages: dict[int, AheadPage] = {}
+        self._threads = ThreadPoolExecutor(source.parallel, "ocria-ahead")
+        self._most = _PAGES_AHEAD + source.parallel
+
+    def page(self, number: int) -> AheadPage:
+        """The page with this number, which must be the next of the chosen ones."""
+        while number not in self._pages or len(self._pages) < self._most:
+            following = next(self._left, None)
+            if following is None:
+                break
+            page = AheadPage(self._source.page(following), self._options)
+            self._threads.submit(page.prepare)
+            self._pages[following] = page
+        return self._pages.pop(number)
+
+    def close(self) -> None:
+        """Begin no further page; what is under way ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class AheadPage:
+    """A page that is worked on in the background; see `ocria.document.source.SourcePage`."""
+
+    def __init__(self, page: SourcePage, options: ParseOptions):
+        self.number = page.number
+        self._page, self._options = page, options
+        self._facts: Future[PageFacts] = Future()
+        self._made: Future[tuple[str, Any]] = Future()
+        """What the route of the page will ask for: the name of the call and its answer."""
+
+    def prepare(self) -> None:
+        """Look at the page, and do what its route will ask for."""
+        try:
+            facts = self._page.look()
+        except Exception as error:  # for the one who asks
+            self._facts.set_exception(error)
+            return
+        self._facts.set_result(facts)
+        try:
+            self._made.set_result(self._make(facts))
+        except Exception as error:  # likewise
+            self._made.set_exception(error)
+
+    def look(self) -> PageFacts:
+        return self._facts.result()
+
+    def render(self, dpi: int | None) -> np.ndarray:
+        made = self._made.result() if dpi == self._options.dpi else None
+        if made is None or made[0] != "render":
+            return self._page.render(dpi)
+        self._made = _NOTHING
+        return made[1]
+
+    def words(self) -> list[Word]:
+        return self._page.words()
+
+    def lay_out(self) -> Layout:
+        made = self._made.result()
+        return made[1] if made[0] == "lay_out" else self._page.lay_out()
+
+    def lay_out_lines(self, width: float, height: float, lines: Sequence[tuple[str, LinePlace]]) -> list[Block]:
+        return self._page.lay_out_lines(width, height, lines)
+
+    def _make(self, facts: PageFacts) -> tuple[str, Any]:
+        route = choose_route(facts, self._options.mode)
+        if route.kind == "model":
+            pixels = self._page.render(self._options.dpi)
+            return ("render", pixels) if pixels.nbytes <= _MOST_BYTES else ("", None)
+        if route.kind == "text" and facts.letters + facts.hidden_letters:
+            return "lay_out", self._page.lay_out()
+        return "", None
+
+
+_NOTHING: Future[tuple[str, Any]] = Future()
+_NOTHING.set_result(("", None))
