@@ -163,6 +163,8 @@ def test_dollars_of_a_text_layer_are_no_formulas():
 def test_markdown_that_lost_words_is_not_believed():
     block = text_block("text", "all the words", "*all* words")
     assert "<p>all the words</p>" in body(block)
+    shown = text_block("text", "a <i x> b", "a <i x> b")
+    assert "<p>a &lt;i x&gt; b</p>" in body(shown, route="model")
 
 
 @pytest.mark.parametrize("route", ["text", "model"])

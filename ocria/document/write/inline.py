@@ -118,7 +118,8 @@ def _rendered(tokens: list[Token]) -> tuple[str, str]:
                 end(which)
             else:
                 begin(which)
-        else:
+        elif kind != "html_inline":  # other tags are neither shown nor text
+            html.append(escape(token.content, quote=False))
             plain.append(token.content)
     while stack:
         html.append(f"</{stack.pop()}>")
