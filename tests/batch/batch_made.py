@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pymupdf
 
 from ocria.batch.inputs import find_inputs
@@ -13,6 +14,8 @@ from ocria.batch.options import BatchOptions
 from ocria.batch.run import run_batch
 from ocria.batch.tally import Tally
 from ocria.document.options import ParseOptions
+from ocria.document.reader import Delta, ReadText
+from ocria.document.result import ModelInfo
 from ocria.events import PageDone
 
 LINE = "Line {} of document {}, which is long enough to be read."
@@ -40,6 +43,37 @@ def broken_page(path, pages=3, broken=2):
         content = document.tobytes()
     Path(path).write_bytes(content)
     return Path(path)
+
+
+class SlowReader:
+    """A page model that tells when it is asked and may be cancelled while it answers."""
+
+    unit, dialect, box_scale, model = "page", "text", None, ModelInfo("slow", "1")
+
+    def __init__(self, cancel=None):
+        self.cancel, self.asked = cancel, 0
+
+    def stream(self, images, guesses=None):
+        self.asked += len(images)
+        if self.cancel is not None:
+            self.cancel.set()
+        for index in range(len(images)):
+            yield Delta(index, "read")
+        return [ReadText(f"read {index}", 0.9, "ok", 1, 1) for index in range(len(images))]
+
+
+def scans(path, pages):
+    """A PDF of pages without a text layer, full of marks."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng()
+    with pymupdf.open() as document:
+        for _ in range(pages):
+            page = document.new_page(width=200, height=200)
+            for top in range(40, 160, 20):
+                for left in range(20, 180, 4):
+                    page.draw_rect((left, top, left + 2, top + int(rng.integers(3, 9))), fill=(0, 0, 0))
+        document.save(path)
+    return path
 
 
 class Ran:

@@ -9,7 +9,7 @@ import threading
 
 import pymupdf
 import pytest
-from batch_made import LINE, Ran, broken_page, debris, files, kept_pages, pdf
+from batch_made import LINE, Ran, SlowReader, broken_page, debris, files, kept_pages, pdf, scans
 
 from ocria.batch import outputs as outputs_module
 from ocria.errors import EngineError, OutputError, UsageError
@@ -270,6 +270,23 @@ def test_a_half_done_document_goes_on_where_it_was(tmp_path):
         for page in data["pages"]:
             page.pop("seconds")
     assert one == other
+
+
+def test_pages_that_a_model_read_are_not_read_again(tmp_path):
+    path = scans(tmp_path / "a.pdf", 6)
+    cancel = threading.Event()
+    options = {"mode": "model", "formats": ("json",)}
+    first = Ran([path], tmp_path / "out", reader=(reader := SlowReader(cancel)), cancel=cancel, **options)
+    assert first.code == 130
+    assert 0 < reader.asked < 6
+    assert kept_pages(tmp_path / "out") == reader.asked  # those that were with the model were finished and kept
+    again = Ran([path], tmp_path / "out", reader=(second := SlowReader()), **options)
+    assert again.code == 0
+    assert reader.asked + second.asked == 6
+    document = json.loads(files(tmp_path / "out")["a.pdf.json"])
+    assert document["model"] == {"name": "slow", "version": "1"}
+    assert [page["index"] for page in document["pages"]] == [1, 2, 3, 4, 5, 6]
+    assert all("read" in page["blocks"][0]["text"] for page in document["pages"])
 
 
 def test_pages_of_another_state_of_the_file_are_forgotten(tmp_path):

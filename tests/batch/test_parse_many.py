@@ -4,12 +4,10 @@ import io
 import os
 import threading
 
-import numpy as np
 import pytest
-from batch_made import LINE, broken_page, pdf
+from batch_made import LINE, SlowReader, broken_page, pdf, scans
 
 import ocria
-from ocria.document.result import ModelInfo
 from ocria.errors import EncryptedError, InputError, UsageError
 from ocria.events import DocumentDone, DocumentFailed, PageDone
 
@@ -79,39 +77,6 @@ def test_a_cancelled_run_ends_with_the_document_it_is_at(tmp_path):
     documents = list(ocria.parse_many(paths, on_event=on_event, cancel=cancel, **OPTIONS))
     assert [document.status for document in documents] == ["ok", "interrupted"]
     assert len(documents[1].pages) == 2
-
-
-class SlowReader:
-    """A page model that tells when it is asked and may be cancelled while it answers."""
-
-    unit, dialect, box_scale, model = "page", "text", None, ModelInfo("slow", "1")
-
-    def __init__(self, cancel=None):
-        self.cancel, self.asked = cancel, 0
-
-    def stream(self, images, guesses=None):
-        from ocria.document.reader import Delta, ReadText
-
-        self.asked += len(images)
-        if self.cancel is not None:
-            self.cancel.set()
-        for index in range(len(images)):
-            yield Delta(index, "read")
-        return [ReadText(f"read {index}", 0.9, "ok", 1, 1) for index in range(len(images))]
-
-
-def scans(path, pages):
-    import pymupdf
-
-    rng = np.random.default_rng()
-    with pymupdf.open() as document:
-        for _ in range(pages):
-            page = document.new_page(width=200, height=200)
-            for top in range(40, 160, 20):
-                for left in range(20, 180, 4):
-                    page.draw_rect((left, top, left + 2, top + int(rng.integers(3, 9))), fill=(0, 0, 0))
-        document.save(path)
-    return path
 
 
 def test_pages_that_are_with_the_model_are_finished(tmp_path):
