@@ -16,6 +16,7 @@ from ocria.document.table import cells_rows, cells_text
 from ocria.document.write.store import page_from_dict, page_to_dict
 
 SIZE = (595.0, 842.0)
+BOX = (60, 100, 500, 780)
 TOP = (60, 90, 500, 200)
 BELOW = (60, 790, 500, 800)
 
@@ -31,7 +32,7 @@ def grid(rows, header=0):
     return [Cell(r, c, 1, 1, text, r < header) for r, row in enumerate(rows) for c, text in enumerate(row)]
 
 
-def table(rows, box=(60, 100, 500, 780), header=0):
+def table(rows, box=BOX, header=0):
     cells = grid(rows, header)
     return Block("table", box, cells_text(cells), "", 0, cells=cells)
 
@@ -90,8 +91,8 @@ def test_the_option_leaves_tables_on_their_pages():
         pytest.param([table([["a", "1"]])], [table([["b", "2", "3"]], TOP)], id="other columns"),
         pytest.param([table([["a", "1"]]), text("Words.", BELOW)], [table([["b", "2"]], TOP)], id="text below"),
         pytest.param([table([["a", "1"]])], [text("Words."), table([["b", "2"]], TOP)], id="text above"),
-        pytest.param([table([["a", "1"]])], [text("Table 2: B", kind="caption"), table([["b", "2"]], TOP)], id="caption"),
-        pytest.param([table([["a", "b"], ["x", "1"]], header=1)], [table([["c", "d"], ["y", "2"]], TOP, 1)], id="head"),
+        pytest.param([table([["a", "1"]])], [text("Table 2: B", TOP, "caption"), table([["b", "2"]], TOP)], id="caption"),
+        pytest.param([table([["a", "b"], ["x", "1"]], BOX, 1)], [table([["c", "d"], ["y", "2"]], TOP, 1)], id="head"),
         pytest.param([table([["a", "1"]])], [table([["b", "2"]], (60, 60, 250, 200))], id="narrower"),
         pytest.param([table([["a", "1"]], (60, 60, 500, 150))], [table([["b", "2"]], TOP)], id="ends high"),
         pytest.param([table([["a", "1"]])], [table([["b", "2"]], (60, 500, 500, 700))], id="begins low"),
