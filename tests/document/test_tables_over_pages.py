@@ -91,7 +91,7 @@ def test_the_option_leaves_tables_on_their_pages():
         pytest.param([table([["a", "1"]])], [table([["b", "2", "3"]], TOP)], id="other columns"),
         pytest.param([table([["a", "1"]]), text("Words.", BELOW)], [table([["b", "2"]], TOP)], id="text below"),
         pytest.param([table([["a", "1"]])], [text("Words."), table([["b", "2"]], TOP)], id="text above"),
-        pytest.param([table([["a", "1"]])], [text("Table 2: B", TOP, "caption"), table([["b", "2"]], TOP)], id="caption"),
+        pytest.param([table([["a", "1"]])], [text("Table 2: B", TOP, "caption"), table([["b", "2"]], TOP)], id="new"),
         pytest.param([table([["a", "b"], ["x", "1"]], BOX, 1)], [table([["c", "d"], ["y", "2"]], TOP, 1)], id="head"),
         pytest.param([table([["a", "1"]])], [table([["b", "2"]], (60, 60, 250, 200))], id="narrower"),
         pytest.param([table([["a", "1"]], (60, 60, 500, 150))], [table([["b", "2"]], TOP)], id="ends high"),
