@@ -65,7 +65,7 @@ def text_layer(page: pymupdf.Page, gray: np.ndarray | None = None, dpi: float = 
     asked = [i for i, glyph in enumerate(glyphs) if shows[i] and not glyph.text.isspace()]
     if asked:
         if gray is None:
-            gray, dpi = _render(page, page.rect, 72.0, gray=True)
+            gray, dpi = render(page, page.rect, 72.0, gray=True)
         doubted = _doubted(page, glyphs, runs, asked, gray, dpi / 72)
         for i in _unseen(page, glyphs, doubted):
             shows[i] = False
@@ -93,6 +93,16 @@ def _without(page: pymupdf.Page, glyphs: Sequence[Glyph], doomed: Sequence[int])
     except mupdf.FzErrorBase:
         # Content too damaged to be written anew keeps its text: a word too many is less than a page lost.
         return page
+
+
+def render(page: pymupdf.Page, part: pymupdf.Rect, dpi: float, gray: bool = False) -> tuple[np.ndarray, float]:
+    """Part of the displayed page as uint8 [H, W, C] or, if gray, [H, W], and the resolution it was given."""
+    dpi = min(dpi, 72 * (_MOST_PIXELS / max(part.width * part.height, 1.0)) ** 0.5)
+    space = pymupdf.csGRAY if gray else pymupdf.csRGB
+    pixels = page.get_pixmap(matrix=pymupdf.Matrix(dpi / 72, dpi / 72), clip=part, colorspace=space, alpha=False)
+    rows = np.frombuffer(pixels.samples_mv, dtype=np.uint8).reshape(pixels.height, pixels.stride)
+    rows = rows[:, : pixels.width * pixels.n].copy()
+    return rows if gray else rows.reshape(pixels.height, pixels.width, pixels.n), dpi
 
 
 def _can_show(glyph: Glyph, run: Run, page: pymupdf.Rect) -> bool:
@@ -169,10 +179,10 @@ def _unseen(page: pymupdf.Page, glyphs: Sequence[Glyph], doubted: Sequence[int])
     around = _around([glyphs[i] for i in doubted]) & alone.rect
     if around.is_empty:
         return list(doubted)
-    before, dpi = _render(alone, around, _CLOSE_DPI)
+    before, dpi = render(alone, around, _CLOSE_DPI)
     if dpi < _COARSE_DPI:
         return []
-    after, _ = _render(_without(alone, glyphs, doubted), around, _CLOSE_DPI)
+    after, _ = render(_without(alone, glyphs, doubted), around, _CLOSE_DPI)
     copy.close()
     changed = np.abs(before.astype(np.int16) - after).max(axis=2) >= _LEAST_CHANGE
     boxes = np.array([glyphs[i].box for i in doubted])
@@ -220,13 +230,3 @@ def _around(glyphs: Sequence[Glyph]) -> pymupdf.Rect:
 def _middle(glyph: Glyph) -> tuple[float, float]:
     x0, y0, x1, y1 = glyph.box
     return (x0 + x1) / 2, (y0 + y1) / 2
-
-
-def _render(page: pymupdf.Page, part: pymupdf.Rect, dpi: float, gray: bool = False) -> tuple[np.ndarray, float]:
-    """Part of the displayed page as uint8 [H, W, C] or, if gray, [H, W], and the resolution it was given."""
-    dpi = min(dpi, 72 * (_MOST_PIXELS / max(part.width * part.height, 1.0)) ** 0.5)
-    space = pymupdf.csGRAY if gray else pymupdf.csRGB
-    pixels = page.get_pixmap(matrix=pymupdf.Matrix(dpi / 72, dpi / 72), clip=part, colorspace=space, alpha=False)
-    rows = np.frombuffer(pixels.samples_mv, dtype=np.uint8).reshape(pixels.height, pixels.stride)
-    rows = rows[:, : pixels.width * pixels.n].copy()
-    return rows if gray else rows.reshape(pixels.height, pixels.width, pixels.n), dpi

@@ -10,7 +10,7 @@ import pymupdf
 from PIL import Image
 
 from ocria.document.facts import PageFacts
-from ocria.document.hidden import TextLayer, text_layer
+from ocria.document.hidden import TextLayer, render, text_layer
 from ocria.document.ink import ink_mask, is_blank
 from ocria.document.mupdf import take_warnings
 from ocria.document.page_copy import to_displayed
@@ -18,6 +18,9 @@ from ocria.document.text_samples import doubtful_text
 from ocria.document.trust import distrust
 
 LOOK_DPI = 72
+_NEAR_DPI = 200
+_LEAST_COLOR = 40
+"""Levels between the channels of a pixel."""
 
 
 def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFacts:
@@ -36,7 +39,7 @@ def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFa
     return PageFacts(
         width=page.rect.width,
         height=page.rect.height,
-        blank=is_blank(gray) and not (too_coarse and letters),
+        blank=is_blank(gray, dpi) and not (too_coarse and letters) and _is_blank_from_near(page),
         letters=letters,
         hidden_letters=sum(not c.isspace() for c in hidden),
         ink_in_text=1.0 if too_coarse else _share_inside(mask, _boxes(layer), dpi / 72),
@@ -50,11 +53,31 @@ def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFa
 def look_at_pixels(image: Image.Image, dpi: float) -> PageFacts:
     """Facts of an image file's page, `image` being at `dpi`."""
     scale = LOOK_DPI / dpi
-    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    gray = np.asarray(image.convert("L").resize(size, Image.Resampling.BOX) if scale < 1 else image.convert("L"))
-    return PageFacts(
-        width=image.width * scale, height=image.height * scale, blank=is_blank(gray), image_cover=1.0
-    )
+    blank = is_blank(np.asarray(_at(image.convert("L"), dpi, LOOK_DPI)), min(dpi, LOOK_DPI))
+    if blank:
+        blank = is_blank(_color(np.asarray(_at(image.convert("RGB"), dpi, _NEAR_DPI))), min(dpi, _NEAR_DPI))
+    return PageFacts(width=image.width * scale, height=image.height * scale, blank=blank, image_cover=1.0)
+
+
+def _at(image: Image.Image, dpi: float, wanted: float) -> Image.Image:
+    """The image of `dpi` at no more than the wanted resolution."""
+    scale = wanted / dpi
+    if scale >= 1:
+        return image
+    return image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))), Image.Resampling.BOX)
+
+
+def _is_blank_from_near(page: pymupdf.Page) -> bool:
+    """Whether a page that looks blank is so in finer pixels and in all colours: thin, pale or yellow print is easily
+    missed."""
+    pixels, dpi = render(page, page.rect, _NEAR_DPI)
+    return is_blank(_color(pixels), dpi)
+
+
+def _color(pixels: np.ndarray) -> np.ndarray:
+    """The pixels uint8 [H, W, 3], or one channel [H, W] where they are grey."""
+    spread = pixels.max(axis=2).astype(np.int16) - pixels.min(axis=2)
+    return pixels if (spread > _LEAST_COLOR).any() else pixels[..., 1]
 
 
 def _characters(layer: TextLayer) -> tuple[str, str]:
