@@ -12,8 +12,6 @@ from ocria.cli.parse import exit_code
 from ocria.document.options import OPTION_NAMES
 from ocria.errors import OcriaError
 
-# MuPDF takes Hebrew that a producer wrote in logical order for visual order and turns it round.
-UNMET = {"rtl_logical.pdf"}
 # The page itself says "ffee" where "flee" is expected.
 WRONG = {"ligatures.pdf"}
 # A thousand pages take two minutes.
@@ -28,7 +26,7 @@ def cases():
     return [
         pytest.param(folder / "edge" / name.removesuffix("#password"), wanted, id=name[:40])
         for name, wanted in expected.items()
-        if name not in UNMET | WRONG | LONG
+        if name not in WRONG | LONG
     ]
 
 
