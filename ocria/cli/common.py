@@ -35,7 +35,7 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
         "--config",
         metavar="FILE",
         action="append",
-        help="TOML file with options; given twice, the later one goes first (default: "
+        help="TOML file with options; of several the later one holds (default: "
         "$XDG_CONFIG_HOME/ocria/config.toml or ~/.config/ocria/config.toml, if it is there)",
     )
     group.add_argument("--no-config", action="store_true", help="read no configuration file")
