@@ -27,7 +27,7 @@ def nvfp4_linear(
     """x `[..., K]` -> `[..., N]`, both of one dtype.
 
     codes uint8 `[N, K / 2]`, the even column in the low nibble; scales float8_e4m3fn `[N, K / 16]`, or swizzled, of one
-    dimension; multiplier fp32 `[1]` or `[N]`; bias `[N]`. activations: the NVFP4 to quantise x to first; None: nothing.
+    dimension; multiplier fp32 of one element or `[N]`; bias `[N]`. activations: the NVFP4 to quantise x to first; None: nothing.
     Raises UsageError where shapes do not fit.
     """
     if activations is not None:
@@ -100,5 +100,5 @@ nvfp4_matmul = register("nvfp4_matmul", torch_form=_torch_form, launch=_launch, 
 """nvfp4_matmul(x, x_scales, x_multiplier, codes, scales, multiplier, bias, dtype) -> `[M, N]` of dtype
 
 x `[M, K]` bf16 or fp32, contiguous in K, with x_scales and x_multiplier None; or codes uint8 `[M, K / 2]` with scales
-like those of weights and a multiplier fp32 `[1]`. The others as in `nvfp4_linear`.
+like those of weights and a multiplier fp32 of one element. The others as in `nvfp4_linear`.
 """

@@ -32,7 +32,7 @@ TARGETS = ("token", "static", "block", "nvfp4", "nvfp4_swizzled")
 
 
 class Fp8Rows(NamedTuple):
-    """codes float8_e4m3fn `[M, K]`; scale fp32 `[1]`, `[M, 1]` or `[M, ceil(K / 128)]`."""
+    """codes float8_e4m3fn `[M, K]`; scale fp32 of one element, `[M, 1]` or `[M, ceil(K / 128)]`."""
 
     codes: Tensor
     scale: Tensor
@@ -40,7 +40,7 @@ class Fp8Rows(NamedTuple):
 
 class Fp4Rows(NamedTuple):
     """codes uint8 `[M, K / 2]`; scales float8_e4m3fn `[M, K / 16]`, or of one dimension when swizzled; multiplier fp32
-    `[1]`."""
+    of one element."""
 
     codes: Tensor
     scales: Tensor
@@ -52,8 +52,11 @@ Rows = Fp8Rows | Fp4Rows
 
 
 class Target(NamedTuple):
-    """What to quantise to. factor: fp32 `[1]`, the scale of `static` or the multiplier of NVFP4; None with the others.
-    pre: fp32 `[K]`, multiplied in before the quantiser (AWQ's pre_quant_scale), or None."""
+    """What to quantise to.
+
+    factor: fp32 of one element, the scale of `static` or the multiplier of NVFP4; None with the others. pre: fp32
+    `[K]`, multiplied in before the quantiser (AWQ's pre_quant_scale), or None.
+    """
 
     kind: str
     factor: Tensor | None = None
@@ -129,7 +132,7 @@ def quant_rows_reference(a, b, weight, eps, kind, target, factor=None, pre=None)
             elif target == "static":
                 codes.append(to_e4m3(block / factor))
             else:
-                scale = to_e4m3(greatest / (E2M1_MAX * factor[0]))
+                scale = to_e4m3(greatest / (E2M1_MAX * factor.reshape(())))
                 step = scale.float() * factor
                 scales.append(scale)
                 codes.append(to_e2m1(block / step) if step > 0 else torch.zeros_like(block, dtype=torch.uint8))

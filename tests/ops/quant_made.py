@@ -54,6 +54,13 @@ def assert_within(got: torch.Tensor, expected: torch.Tensor, sizes: torch.Tensor
     assert bool(((got.double() - expected).abs() <= allowed).all())
 
 
+def assert_near(got: torch.Tensor, expected: torch.Tensor) -> None:
+    """Equal but for the order of fp32 sums; a sum may be far smaller than its terms, so the greatest is the measure."""
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    assert (got - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
 @contextmanager
 def poisoned():
     """Every new memory holds NaN (or 255): what a kernel forgets to write shows."""

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from quant_made import DEVICE, assert_within, fp8, generator, normal, poisoned, uniform
+from quant_made import DEVICE, assert_near, assert_within, fp8, generator, normal, poisoned, uniform
 
 from ocria.errors import UsageError
 from ocria.ops import quant_fp8 as q
@@ -14,7 +14,7 @@ FORM = pytest.mark.parametrize("form", ["torch_form", "kernel"])
 # Odd, and ragged in every tile and block; the last two share K between programs.
 SHAPES = [(1, 5, 24), (2, 130, 272), (7, 64, 128), (33, 129, 160), (129, 40, 136), (3, 70, 528), (17, 200, 1040)]
 SCALES = {
-    "tensor": lambda n, k: (1,),
+    "tensor": lambda n, k: () if n % 2 else (1,),
     "channel": lambda n, k: (n, 1),
     "block": lambda n, k: (-(-n // 128), -(-k // 128)),
 }
@@ -89,7 +89,7 @@ def test_nan_stays_in_its_row(form):
     x[1, 200] = torch.nan
     got = getattr(q.fp8_matmul, form)(x, None, codes, scale, None, torch.float32)
     assert got[1].isnan().all()
-    torch.testing.assert_close(got[[0, 2]], clean[[0, 2]])
+    assert_near(got[[0, 2]], clean[[0, 2]])
 
 
 @FORM
@@ -98,7 +98,7 @@ def test_parts_of_a_wider_tensor(form):
     wide, codes, scale = normal(g, 4, 50), fp8(g, 9, 40), uniform(g, 9)
     got = getattr(q.fp8_matmul, form)(wide[:, 7:47], None, codes, scale, None, torch.float32)
     whole = getattr(q.fp8_matmul, form)(wide[:, 7:47].clone(), None, codes, scale, None, torch.float32)
-    torch.testing.assert_close(got, whole)
+    assert_near(got, whole)
 
 
 def test_rows_do_not_depend_on_their_neighbours():
@@ -108,7 +108,7 @@ def test_rows_do_not_depend_on_their_neighbours():
     whole = q.fp8_matmul.kernel(x, None, codes, scale, None, torch.float32)
     for rows in (1, 3, 17):
         part = q.fp8_matmul.kernel(x[:rows], None, codes, scale, None, torch.float32)
-        torch.testing.assert_close(part, whole[:rows], rtol=1e-5, atol=1e-5 * float(whole.abs().max()))
+        assert_near(part, whole[:rows])
 
 
 def test_public_function():
@@ -119,10 +119,10 @@ def test_public_function():
         seen = x if activations is None else dequantise(quantise(x, activations)).view(x.shape)
         expected = seen @ weight.T + bias
         got = q.fp8_linear(x, codes, scale, bias, activations)
-        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
+        assert_near(got, expected)
     if DEVICE == "cpu":
         with force_kernels():
-            torch.testing.assert_close(q.fp8_linear(x, codes, scale, bias, activations), got, rtol=1e-5, atol=1e-3)
+            assert_near(q.fp8_linear(x, codes, scale, bias, activations), got)
     assert q.fp8_linear(x[:0], codes, scale, bias).shape == (0, 3, 20)
 
 
@@ -156,4 +156,4 @@ def test_compiles_as_one_graph(form):
         return getattr(q.fp8_matmul, form)(x, None, codes, scale, None, x.dtype)
 
     compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x), step(x))
+    assert_near(compiled(x), step(x))

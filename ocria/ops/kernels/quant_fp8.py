@@ -10,7 +10,7 @@ import triton.language as tl
 from ocria.errors import UsageError
 from ocria.ops.kernels.aot import SHAPES_4B, AotVariant
 from ocria.ops.kernels.quant_grid import from_e4m3
-from ocria.ops.kernels.quant_join import finished, launch_join, parts_of, scale_kinds, share
+from ocria.ops.kernels.quant_join import finished, launch_join, parts_of, scale_kinds, share, tile_rows
 from ocria.ops.kernels.rounding import rounded
 from ocria.ops.quant_fp8 import is_blocks
 from ocria.ops.quant_grid import FP8_BLOCK
@@ -125,4 +125,4 @@ def _tile(rows: int, blocks: bool) -> tuple[int, int, int, int]:
     """Rows and outputs of a tile, warps and stages. With scales of blocks every product is kept beside the sum."""
     if rows > 64:
         return (128, 64, 4, 3) if blocks else (128, 128, 8, 3)
-    return max(16, triton.next_power_of_2(rows)), 64, 4, 4
+    return tile_rows(rows), 64, 4, 4

@@ -57,6 +57,11 @@ def join_parts_kernel(
     tl.store(out + m * N + n, rounded(acc, out.dtype.element_ty, INTERPRETED), real)
 
 
+def tile_rows(rows: int) -> int:
+    """Rows of a tile. By comparisons alone: `torch.compile` may know `rows` as a symbol only."""
+    return 16 if rows <= 16 else 32 if rows <= 32 else 64 if rows <= 64 else 128
+
+
 def share(rows: int, outputs: int, block: int, steps: int) -> int:
     """In how many parts the `steps` of K are computed, for tiles of `block` outputs."""
     if rows > MOST_SHARED_ROWS:

@@ -12,7 +12,7 @@ import triton.language as tl
 from ocria.errors import UsageError
 from ocria.ops.kernels.aot import SHAPES_4B, AotVariant
 from ocria.ops.kernels.quant_grid import e2m1_parts, from_e4m3, swizzled_at
-from ocria.ops.kernels.quant_join import finished, launch_join, parts_of, scale_kinds, share
+from ocria.ops.kernels.quant_join import finished, launch_join, parts_of, scale_kinds, share, tile_rows
 from ocria.ops.kernels.rounding import rounded
 from ocria.ops.quant_nvfp4 import check_shapes
 from ocria.ops.register import INTERPRETED, wrap
@@ -162,7 +162,7 @@ def aot_variants() -> list[AotVariant]:
 
 def _tile(rows: int, scaled_dot: bool) -> tuple[int, int, int, int, int]:
     """Rows, outputs and columns of a tile, warps and stages. The scaled product needs 128 rows on its left."""
-    block_m = min(128, max(16, triton.next_power_of_2(rows)))
+    block_m = tile_rows(rows)
     if scaled_dot:
         return block_m, 128, 256, 8, 3
     return block_m, 64 if rows <= 64 else 128, 128, 4 if rows <= 32 else 8, 4
