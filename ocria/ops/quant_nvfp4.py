@@ -27,7 +27,8 @@ def nvfp4_linear(
     """x `[..., K]` -> `[..., N]`, both of one dtype.
 
     codes uint8 `[N, K / 2]`, the even column in the low nibble; scales float8_e4m3fn `[N, K / 16]`, or swizzled, of one
-    dimension; multiplier fp32 of one element or `[N]`; bias `[N]`. activations: the NVFP4 to quantise x to first; None: nothing.
+    dimension; multiplier fp32 of one element or `[N]`; bias `[N]`. activations: the NVFP4 to quantise x to first; None:
+    nothing.
     Raises UsageError where shapes do not fit.
     """
     if activations is not None:
