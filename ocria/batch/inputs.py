@@ -55,6 +55,8 @@ class Found:
     """Files of folders that are of no kind that can be read."""
     repeated: list[str] = field(default_factory=list)
     """Inputs that were named before."""
+    unreadable: list[str] = field(default_factory=list)
+    """Folders in folders that cannot be read."""
 
 
 def find_inputs(
@@ -74,8 +76,8 @@ def find_inputs(
         output_dir: a folder to pass over.
 
     Raises:
-        InputError: nothing was found, or a folder cannot be read. A file that is missing is an input: its turn will
-            tell.
+        InputError: nothing was found, or a folder that was named cannot be read. A file that is missing is an input:
+            its turn will tell.
     """
     search = _Search(recursive, Patterns(include, exclude), output_dir)
     folders = [os.path.abspath(name) for name in names if name != STDIN and os.path.isdir(name)]
@@ -89,7 +91,7 @@ def find_inputs(
             seen.add(item.identity)
             found.inputs.append(item)
     found.many |= search.many
-    found.ignored = search.ignored
+    found.ignored, found.unreadable = search.ignored, search.unreadable
     if not found.inputs:
         raise _nothing(names, found.ignored, recursive, bool(include or exclude))
     return found
@@ -138,6 +140,7 @@ class _Search:
         self.output_dir = None if output_dir is None else os.path.realpath(output_dir)
         self.many = False
         self.ignored: list[str] = []
+        self.unreadable: list[str] = []
 
     def expand(self, name: str, several_folders: bool) -> Iterator[Input]:
         """The documents that one name means."""
@@ -185,9 +188,9 @@ class _Search:
         waiting = [""]
         while waiting:
             relative = waiting.pop()
-            folder = os.path.join(top, relative)
+            folder = os.path.join(top, relative) if relative else top
             outputs.update(os.path.join(relative, name) for name in known_outputs(Path(folder)))
-            for entry in _entries(folder):
+            for entry in self._entries(folder, top):
                 path = os.path.join(relative, entry.name)
                 if entry.name.startswith(".") or path in outputs:
                     continue
@@ -199,13 +202,15 @@ class _Search:
                         entered.add(real)
                         waiting.append(path)
 
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        raise InputError(f"the folder cannot be read ({error.strerror})", path=folder) from error
+    def _entries(self, folder: str, top: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            if os.path.samefile(folder, top):
+                raise InputError(f"the folder cannot be read ({error.strerror})", path=folder) from error
+            self.unreadable.append(folder)
+            return []
 
 
 def _place_as_typed(path: str) -> str:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ocria.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, OutputError, TimeoutExceeded
+from ocria.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_PARTIAL,
+    InputError,
+    OutputError,
+    TimeoutExceeded,
+)
 from ocria.events import BatchDone, DocumentDone, DocumentFailed, DocumentSkipped, Event, PageDone
 
 if TYPE_CHECKING:
@@ -71,6 +79,11 @@ class Tally:
         if event.status != "ok":
             cure = cure or "--retry-failed tries it again"
             self.failures.append(Failure(event.path, (), event.status, f"{why} (in an earlier run)", cure))
+
+    def fail_folder(self, path: str) -> None:
+        """Count a folder that cannot be read: what is in it is missing."""
+        self.codes.append(InputError.exit_code)
+        self.failures.append(Failure(path, (), "failed", "the folder cannot be read"))
 
     @property
     def interrupted(self) -> int:

@@ -123,6 +123,8 @@ def _tell_ignored(found: Found, reporter: Reporter) -> None:
     if found.ignored:
         count = "1 file is" if len(found.ignored) == 1 else f"{len(found.ignored)} files are"
         reporter.show(Note("info", f"{count} of no kind that can be read and left alone"))
+    for path in found.unreadable:
+        reporter.show(Note("error", "the folder cannot be read", path))
     for path in found.ignored:
         reporter.show(Note("debug", f"{path}: left alone"))
     for path in found.repeated:

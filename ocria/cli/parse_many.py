@@ -59,6 +59,8 @@ def parse_many(found: Found, options: argparse.Namespace, chosen: dict[str, Any]
     def begin(password: str | None) -> Iterator[Event]:
         nonlocal tally
         tally = Tally(len(found.inputs))
+        for path in found.unreadable:
+            tally.fail_folder(path)
         events = run_batch(
             found.inputs, replace(settled, password=password), batch, cancel=cancel, tally=tally
         )

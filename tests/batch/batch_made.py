@@ -1,7 +1,9 @@
 """Documents for tests of batches, and the command as users run it. Pages without print cost next to nothing."""
 
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from ocria.batch.inputs import find_inputs
 from ocria.batch.options import BatchOptions
 from ocria.batch.run import run_batch
 from ocria.batch.tally import Tally
+from ocria.cli import main
 from ocria.document.options import ParseOptions
 from ocria.document.reader import Delta, ReadText
 from ocria.document.result import ModelInfo
@@ -104,11 +107,35 @@ class Ran:
         return [(os.path.basename(event.path), event.page) for event in self.of(PageDone)]
 
 
-def command(*arguments, **options):
-    """Run `ocria parse`, in text mode and without worker processes."""
+def command(*arguments, input=b"", cwd=None):
+    """Run `ocria parse` in this process, in text mode and without worker processes."""
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    streams, folder = (sys.stdin, sys.stdout, sys.stderr), os.getcwd()
+    sys.stdin, sys.stdout, sys.stderr = (io.TextIOWrapper(io.BytesIO(data)) for data in (input, b"", b""))
+    try:
+        os.chdir(cwd or folder)
+        try:
+            code = main(["parse", "--mode", "text", "-j", "0", *map(str, arguments)])
+        except SystemExit as end:
+            code = end.code
+        told = []
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            told.append(stream.buffer.getvalue())
+        return subprocess.CompletedProcess(arguments, code, *told)
+    finally:
+        os.chdir(folder)
+        sys.stdin, sys.stdout, sys.stderr = streams
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def apart(*arguments, **options):
+    """The same as a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "ocria", "parse", "--mode", "text", "-j", "0", *map(str, arguments)],
-        **{"capture_output": True, "timeout": 300, **options},
+        timeout=900,
+        **options,
     )
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from batch_made import LINE, broken_page, command, debris, events_of, files, kept_pages, pdf, started
+from batch_made import LINE, apart, broken_page, command, debris, events_of, files, kept_pages, pdf, started
 
 
 def wait_for_pages(process, folder, count):
@@ -75,7 +75,7 @@ def test_the_first_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path, num
     process = started(tmp_path / "in", "--output-dir", out)
     wait_for_pages(process, out, 34)  # of b, for a has fewer
     process.send_signal(number)
-    _, told = process.communicate(timeout=120)
+    _, told = process.communicate(timeout=900)
     assert process.returncode == 130
     assert "Traceback" not in told
     assert "the same command goes on" in told
@@ -96,7 +96,7 @@ def test_the_second_signal_stops_at_once(tmp_path):
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
         time.sleep(0.02)
-    _, told = process.communicate(timeout=120)
+    _, told = process.communicate(timeout=900)
     assert process.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in told
     assert files(tmp_path / "out") == {}
@@ -141,7 +141,7 @@ def test_a_reader_that_has_seen_enough(tmp_path):
         pdf(tmp_path / "in" / f"{name}.pdf", name, pages=200, printed=0)
     line = f"'{sys.executable}' -m ocria parse --mode text -j 0 '{tmp_path}/in' -f jsonl -o - | head -n 1"
     result = subprocess.run(
-        ["/bin/bash", "-c", line + "; echo ${PIPESTATUS[0]}"], capture_output=True, timeout=300
+        ["/bin/bash", "-c", line + "; echo ${PIPESTATUS[0]}"], capture_output=True, timeout=900
     )
     first, code = result.stdout.splitlines()
     assert json.loads(first)["page"]["index"] == 1
@@ -154,8 +154,7 @@ def test_a_full_disk_behind_the_stream(tmp_path):
     pdf(tmp_path / "in" / "a.pdf", printed=0)
     pdf(tmp_path / "in" / "b.pdf", printed=0)
     with open("/dev/full", "wb") as full:
-        result = command(tmp_path / "in", "-f", "jsonl", "-o", "-", "-q", capture_output=False, stdout=full,
-                         stderr=subprocess.PIPE)  # fmt: skip
+        result = apart(tmp_path / "in", "-f", "jsonl", "-o", "-", "-q", stdout=full, stderr=subprocess.PIPE)
     assert result.returncode == 6
     assert b"No space left" in result.stderr
     assert b"Traceback" not in result.stderr
@@ -229,7 +228,7 @@ def test_no_model_is_loaded_where_nothing_is_to_do(tmp_path):
         "print(code, *sorted({'torch', 'transformers', 'pymupdf', 'numpy'} & set(sys.modules)))"
     )
     for _ in range(2):
-        result = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, timeout=300)
+        result = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, timeout=900)
     assert result.stdout.split() == ["0"]
     assert "1 skipped" in result.stderr
 

@@ -106,6 +106,22 @@ def test_loops_of_links(tree):
     assert len(found) == 9
 
 
+def test_a_folder_in_the_tree_that_cannot_be_read(tree, monkeypatch):
+    real = os.scandir
+
+    def scandir(path):
+        if os.path.basename(path) == "sub":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    found = find_inputs(["in"], recursive=True)
+    assert found.unreadable == [os.path.join("in", "sub")]
+    assert "old/f.pdf" in places(found)
+    with pytest.raises(InputError, match="Permission denied"):
+        find_inputs(["in/sub", "in"])
+
+
 def test_outputs_of_ocria_are_no_inputs(tree):
     (tree / "out").mkdir()
     (tree / "out" / "b.pdf.md").write_bytes(b"x")
