@@ -18,6 +18,7 @@ from ocria.errors import InputError, OcriaError
 
 # Nothing here writes files, except complaints to standard error.
 _MOST_WRITTEN = 64 << 20  # bytes
+_SCORE = 500  # of 1000
 _PAGE_CALLS = ("look", "render", "words", "lay_out", "lay_out_lines")
 
 
@@ -26,8 +27,9 @@ def main() -> None:
     bytes, the second a pipe that the parent holds open."""
     requests, answers = _take_pipes()
     _die_with_parent(int(sys.argv[2]))
-    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_WRITTEN,) * 2)
+    _be_first_to_go()
+    _bound(resource.RLIMIT_AS, int(sys.argv[1]))
+    _bound(resource.RLIMIT_FSIZE, _MOST_WRITTEN)
     _load()
     child = Child()
     send(answers, Answer(os.getpid(), memory_in_use()))
@@ -111,6 +113,23 @@ def _take_pipes() -> tuple[int, int]:
     os.dup2(2, 1)
     widen(answers)
     return requests, answers
+
+
+def _be_first_to_go() -> None:
+    """Where the memory of the machine ends, the system is to end this process and not the parent."""
+    score = Path("/proc/self/oom_score_adj")
+    try:
+        if int(score.read_text()) < _SCORE:
+            score.write_text(str(_SCORE))
+    except OSError:
+        return  # another system, or one that does not allow it: it chooses by itself
+
+
+def _bound(limit: int, most: int) -> None:
+    """Set a limit of this process, unless a lower one holds already."""
+    hard = resource.getrlimit(limit)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(limit, (most, most))
 
 
 def _load() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from ocria import errors
 from ocria.document.workers.process import Crashed, Process
 from ocria.document.workers.wire import Fault, Opened, Opening, Request
-from ocria.errors import OUT_OF_TIME, CrashError, OcriaError, TimeoutExceeded
+from ocria.errors import OUT_OF_TIME, CrashError, EngineError, OcriaError, TimeoutExceeded
 
 MEMORY_BYTES = 4 << 30
 RECYCLE_AFTER = 3000
@@ -187,11 +187,12 @@ class Workers:
             if not fresh or not process.calls:
                 self._idle.remove(process)
                 return process
-        if self._waiting_room:
-            self._waiting_room -= 1
-        else:
+        if not self._waiting_room:
             self._idle.pop().stop()
-        return Process(self._memory_bytes)
+            self._waiting_room += 1
+        process = Process(self._memory_bytes)
+        self._waiting_room -= 1
+        return process
 
     def _give_back(self, process: Process, handle: Handle) -> None:
         """Make a process free for others, or put a new one in its place, which loads its libraries meanwhile."""
@@ -202,16 +203,24 @@ class Workers:
             process.stop()
         with self._changed:
             self._busy.remove(process)
-            if not spent:
-                self._idle.append(process)
-            elif self._closed:
+            if spent:
                 self._waiting_room += 1
+                self._refill()
             else:
-                self._idle.append(Process(self._memory_bytes))
+                self._idle.append(process)
             if handle.closed:
                 self._forgotten.add(handle.number)
             self._forgotten &= self._open_numbers()
             self._changed.notify_all()
+
+    def _refill(self) -> None:
+        if self._closed:
+            return
+        try:
+            self._idle.append(Process(self._memory_bytes))
+        except EngineError:
+            return  # there is room for it still: the next call tries again, and tells
+        self._waiting_room -= 1
 
     def _open_numbers(self) -> set[int]:
         return set().union(*(process.documents for process in (*self._idle, *self._busy)))

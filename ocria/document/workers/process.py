@@ -72,11 +72,15 @@ class Process:
         if self._ready:
             return
         start = time.monotonic() + _START_S
+        self.broken = True
         try:
-            self.memory = receive(self._answers, min(start, until or start)).memory
+            self.memory = receive(self._answers, start if until is None else min(start, until)).memory
         except EOFError:
             raise EngineError(f"the process that reads files does not start ({self._ending()})") from None
-        self._ready = True
+        except TimeoutError:
+            self.broken = time.monotonic() >= start  # else it still loads, for others
+            raise
+        self._ready, self.broken = True, False
 
     def open(self, number: int, opening: Opening, forget: set[int], until: float) -> Opened | Fault:
         """Open a document under a number of its own. Errors are those of `ask`."""
