@@ -81,9 +81,14 @@ def hidden_text(page: pymupdf.Page) -> list[Glyph]:
 
 def without_hidden_text(page: pymupdf.Page) -> pymupdf.Page:
     """The page without the text that cannot be seen. Where there is any, the content of `page` is written anew in its
-    PDF, which must be the caller's own."""
+    PDF, which must be the caller's own.
+
+    The reading of a scan, which lies hidden under or over its image, stays where there is little else.
+    """
     layer = text_layer(page)
     doomed = layer.doomed
+    if _is_reading_of_scan(page, layer):
+        return page
     return _without(page, layer.glyphs, doomed) if doomed else page
 
 
@@ -103,6 +108,17 @@ def render(page: pymupdf.Page, part: pymupdf.Rect, dpi: float, gray: bool = Fals
     rows = np.frombuffer(pixels.samples_mv, dtype=np.uint8).reshape(pixels.height, pixels.stride)
     rows = rows[:, : pixels.width * pixels.n].copy()
     return rows if gray else rows.reshape(pixels.height, pixels.width, pixels.n), dpi
+
+
+def _is_reading_of_scan(page: pymupdf.Page, layer: TextLayer) -> bool:
+    """Whether most of the text is hidden and lies on images."""
+    hidden = [glyph for glyph, shows in zip(layer.glyphs, layer.shows, strict=True) if not shows]
+    if 2 * len(hidden) <= len(layer.glyphs):
+        return False
+    shown = to_displayed(page)
+    images = [pymupdf.Rect(image["bbox"]) * shown for image in page.get_image_info()]
+    on_images = sum(any(pymupdf.Point(_middle(glyph)) in image for image in images) for glyph in hidden)
+    return 2 * on_images > len(layer.glyphs)
 
 
 def _can_show(glyph: Glyph, run: Run, page: pymupdf.Rect) -> bool:

@@ -7,9 +7,8 @@ from made import samples
 from rapidfuzz.fuzz import partial_ratio
 
 import ocria
-from ocria.cli import build_parser
 from ocria.cli.parse import exit_code
-from ocria.document.options import OPTION_NAMES
+from ocria.document.reader import Reader
 from ocria.errors import OcriaError
 
 # The page itself says "ffee" where "flee" is expected.
@@ -30,10 +29,16 @@ def cases():
     ]
 
 
+@pytest.fixture(scope="module")
+def reader():
+    return Reader()
+
+
 @pytest.mark.parametrize(("path", "wanted"), cases())
-def test_edge_sample(path, wanted):
-    arguments = build_parser().parse_args(["parse", str(path), *wanted["args"]])
-    options = {name: getattr(arguments, name) for name in OPTION_NAMES}
+def test_edge_sample(path, wanted, reader):
+    names, values = wanted["args"][::2], wanted["args"][1::2]
+    options = {name.removeprefix("--"): value for name, value in zip(names, values, strict=True)}
+    options |= {"reader": reader, "jobs": 0}
     if wanted["exit"] not in (None, 0, 1, 3):
         with pytest.raises(OcriaError) as caught:
             ocria.parse(path, **options)

@@ -259,3 +259,14 @@ def test_a_page_without_text(rng):
     assert hidden_text(page) == []
     page.draw_circle((100, 100), 50, fill=(0, 0, 0))
     assert hidden_text(page) == []
+
+
+def test_the_reading_of_a_scan_is_laid_out_where_there_is_nothing_else(rng):
+    pdf = pymupdf.open()
+    page = pdf.new_page(width=400, height=300)
+    page.insert_image(page.rect, stream=picture(rng, 40, 30), keep_proportion=False)
+    text = words(rng)
+    invisible(page, (60, 100), text, rng)
+    page.insert_text((180, 290), "7", fontsize=9)
+    assert shown(page)[1].hidden_letters == len(text.replace(" ", ""))
+    assert text in shown(page)[0]
