@@ -20,7 +20,7 @@ from ocria.document.reader import Reader, ReaderLike
 from ocria.document.result import BLANK, FAILED, OK, TIMEOUT, TRUNCATED, Document, Page
 from ocria.document.route import Route, choose_route, text_layer_doubt
 from ocria.document.source import Source, SourcePage
-from ocria.errors import OUT_OF_TIME, TimeoutExceeded
+from ocria.errors import OUT_OF_TIME, InputError, TimeoutExceeded
 from ocria.events import (
     DocumentDone,
     DocumentStarted,
@@ -119,7 +119,15 @@ class Run:
             if route.kind == "blank":
                 _blank(page, facts)
             else:
-                yield from self._text(source_page, page, facts)
+                try:
+                    yield from self._text(source_page, page, facts)
+                except InputError as error:
+                    if self.options.mode != "auto":
+                        raise
+                    route = Route("model", error.message)
+                    yield PageRouted(path, number, route.kind, route.reason)
+                    yield PageJob(source_page, _empty_page(number, facts, route), self.options.dpi, begun)
+                    return
         except Exception as error:  # whatever a damaged page does, the others must not suffer
             page = failed_page(number, facts, route, error)
         if page.error is not None:

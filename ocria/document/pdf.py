@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import pymupdf
@@ -23,6 +25,8 @@ _DEFAULT_DPI = 300
 _SCAN_DPI = (150, 400)
 _MOST_PIXELS = 40_000_000
 _LONGEST_SIDE = 20_000
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _NO_SIZE = "a page of this size cannot be drawn"
 
 
@@ -101,6 +105,22 @@ class PdfSource:
         return numbers, mended
 
 
+def _told_as(what: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Let a method of a page raise InputError with these words where MuPDF fails."""
+
+    def decorate(method: Callable[_P, _R]) -> Callable[_P, _R]:
+        @functools.wraps(method)
+        def told(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            try:
+                return method(*args, **kwargs)
+            except FAULTS as error:
+                raise InputError(f"{what} ({error})", path=args[0].source.path) from error
+
+        return told
+
+    return decorate
+
+
 class PdfPage:
     """One page of a PDF."""
 
@@ -121,11 +141,13 @@ class PdfPage:
             return PageFacts(page.rect.width, page.rect.height, blank, distrust=warnings[-1], warnings=warnings)
 
     @serial
+    @_told_as("the page cannot be drawn")
     def render(self, dpi: int | None) -> np.ndarray:
         page = self.source.load(self.number)
         return _pixels(page, dpi or _scan_dpi(page), gray=False)[0]
 
     @serial
+    @_told_as("the text layer cannot be read")
     def words(self) -> list[Word]:
         page = self.source.load(self.number)
         shown = to_displayed(page)
@@ -134,6 +156,8 @@ class PdfPage:
             for *box, text, block, line, _ in page.get_text("words")
         ]
 
+    @serial
+    @_told_as("the text layer cannot be laid out")
     def lay_out(self) -> Layout:
         # The layout analysis loads a model of its own, which files without a text layer do not need.
         from ocria.document.layout import lay_out

@@ -11,7 +11,7 @@ import numpy as np
 
 from ocria.document.dialects import parse_answer
 from ocria.document.geometry import LinePlace, turn_back, within
-from ocria.document.guess import line_guesses, page_guess, turned_words
+from ocria.document.guess import Word, line_guesses, page_guess, turned_words
 from ocria.document.reader import (
     STATUSES_WORST_FIRST,
     Delta,
@@ -26,7 +26,7 @@ from ocria.document.reader import (
 from ocria.document.result import FAILED, OK, TIMEOUT, TRUNCATED, Block, LineText, Page
 from ocria.document.source import SourcePage
 from ocria.document.upright import Confidence, upright_lines
-from ocria.errors import OUT_OF_TIME, EngineError, OcriaError, TimeoutExceeded, UsageError
+from ocria.errors import OUT_OF_TIME, EngineError, InputError, OcriaError, TimeoutExceeded, UsageError
 from ocria.events import Box, EngineTick, Event, LinesFound, Note, RequestSubmitted, TextDelta, TokensAccepted
 
 
@@ -108,7 +108,7 @@ def _cut(job: PageJob, reader: ReaderLike) -> _Unit:
     found = upright_lines(gray, 72 / scale, _confidence_of(reader) if reader.unit == "line" else None)
     page.rotation = found.turned
     width, height = (page.height, page.width) if found.turned in (90, 270) else (page.width, page.height)
-    words = job.source.words() if job.guess else []
+    words = _words(job.source) if job.guess else []
     if reader.unit == "page":
         upright = np.ascontiguousarray(np.rot90(pixels, -found.turned // 90))
         place = LinePlace((0.0, 0.0, width, height), height, height)
@@ -119,6 +119,14 @@ def _cut(job: PageJob, reader: ReaderLike) -> _Unit:
     ]
     guesses = line_guesses(turned_words(words, found.turned, width, height), [place.box for place in places])
     return _Unit(job, [line.crop for line in found.lines], guesses, places, width, height)
+
+
+def _words(source: SourcePage) -> list[Word]:
+    """The words of the text layer, none where it is damaged: they only make the reading faster."""
+    try:
+        return source.words()
+    except InputError:
+        return []
 
 
 def _confidence_of(reader: ReaderLike) -> Confidence:

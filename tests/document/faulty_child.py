@@ -29,15 +29,20 @@ def misbehave(text):
 
 
 def main():
-    look, init = pdf.PdfPage.look, pdf.PdfSource.__init__
+    look, lay_out, init = pdf.PdfPage.look, pdf.PdfPage.lay_out, pdf.PdfSource.__init__
 
     def faulty_look(page):
         misbehave(page.source.pdf[page.number - 1].get_text())
         return look(page)
 
+    def faulty_lay_out(page):
+        if "COLLAPSE" in page.source.pdf[page.number - 1].get_text():
+            misbehave("CRASH")
+        return lay_out(page)
+
     def faulty_init(source, path, content, *rest):
         misbehave(content[-20:].decode("latin-1"))
         init(source, path, content, *rest)
 
-    pdf.PdfPage.look, pdf.PdfSource.__init__ = faulty_look, faulty_init
+    pdf.PdfPage.look, pdf.PdfPage.lay_out, pdf.PdfSource.__init__ = faulty_look, faulty_lay_out, faulty_init
     child.main()

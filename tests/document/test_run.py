@@ -115,12 +115,19 @@ def test_a_page_that_raises_keeps_its_place_and_the_others_survive(born_digital,
     lay_out = layout.lay_out
     monkeypatch.setattr(layout, "lay_out", fail)
     events = []
-    document = ocria.parse(born_digital, on_event=events.append)
+    document = ocria.parse(born_digital, mode="text", on_event=events.append)
     assert [page.status for page in document.pages] == ["failed", "ok"]
     assert "broken on purpose" in document.pages[0].error
     assert document.status == "partial"
     notes = [event for event in events if isinstance(event, ocria.events.Note) and event.page == 1]
     assert "broken on purpose" in notes[0].message
+    events.clear()
+    document = ocria.parse(born_digital, reader=FakeReader(LINES), on_event=events.append)
+    assert [page.status for page in document.pages] == ["ok", "ok"]
+    assert [page.route for page in document.pages] == ["model", "text"], "what has no text has pixels"
+    routes = [(event.route, event.reason) for event in events if isinstance(event, ocria.events.PageRouted)]
+    assert [route for route, _ in routes] == ["text", "model", "text"]
+    assert "broken on purpose" in routes[1][1]
 
 
 def test_a_damaged_content_stream_is_a_failed_page_and_not_a_blank_one(born_digital):

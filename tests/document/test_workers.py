@@ -110,6 +110,13 @@ def test_a_crash_costs_one_page(faulty, word, how):
     assert document.status == "partial"
 
 
+def test_a_page_whose_layout_crashes_is_read_from_its_pixels(faulty):
+    document = ocria.parse(pages("one", "COLLAPSE"), workers=faulty, reader=FakeReader(["as it looks"]))
+    assert [(page.status, page.route) for page in document.pages] == [("ok", "text"), ("ok", "model")]
+    assert "SIGSEGV" in document.pages[1].reason
+    assert document.pages[1].text == "as it looks"
+
+
 def test_a_crash_that_does_not_come_again_costs_nothing(faulty, tmp_path):
     document = ocria.parse(pages("one", f"ONCE{tmp_path}/m ", "three"), mode="text", workers=faulty)
     assert (tmp_path / "m").exists()
