@@ -57,6 +57,14 @@ def escape_places(text: str, *, whole: bool = True) -> set[int]:
     return places
 
 
+def escape_label(text: str) -> str:
+    """Escape the label of a link or an image, which ends with its bracket. Brackets become entities: escaped ones are
+    those of a formula to some."""
+    places = escape_places(text, whole=False)
+    marks = {"[": "&#91;", "]": "&#93;"}
+    return "".join(marks.get(c, "\\" + c if at in places else c) for at, c in enumerate(text))
+
+
 def escape_starts(markdown: str) -> str:
     """Escape what would begin a list, a heading, a quotation, a rule or code at the start of a line of running
     Markdown, whose own characters are escaped already. White space around lines is dropped."""

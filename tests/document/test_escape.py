@@ -6,7 +6,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from ocria.document.dialects.markdown import formula_rule
-from ocria.document.escape import code_block, escape_markdown, heading, paragraph
+from ocria.document.escape import code_block, escape_label, escape_markdown, heading, paragraph
 from ocria.document.result import Cell
 from ocria.document.structure.list_items import item_markdown
 from ocria.document.table import cells_markdown
@@ -117,6 +117,15 @@ def test_cells_of_pipe_tables_survive(rng):
         tokens = read(cells_markdown(cells, "md"))
         assert tokens[0].type == "table_open", rows
         assert [said([token]) for token in tokens if token.type == "inline"] == [text for row in rows for text in row]
+
+
+def test_labels_survive(rng):
+    read = parser().parseInline
+    for _ in range(500):
+        text = folded(nasty(rng))
+        (image,) = read(f"![{escape_label(text)}](a.png)")[0].children
+        assert image.type == "image", repr(text)
+        assert said(image.children) == text, repr(text)
 
 
 def test_code_survives(rng):

@@ -230,6 +230,20 @@ def test_paragraphs_begin_where_they_are_indented_or_apart(rng):
     assert len(paragraphs(verse[:2])) == 1
 
 
+def test_soft_hyphens_show_at_the_ends_of_lines_only(pdf):
+    page = new_page(pdf)
+    font = pymupdf.Font("tiro")
+    for x, y, text in (
+        (72, 100, "The ship\xadping of the car\xad"),
+        (72, 115, "go and of ever\xad"),
+        (72, 130, "Green trees."),
+    ):
+        writer = pymupdf.TextWriter(page.rect)
+        writer.append((x, y), text, font=font, fontsize=11)
+        writer.write_text(page)
+    assert blocks_of(pdf)[0].text == "The shipping of the cargo and of ever-Green trees."
+
+
 def test_styles_are_told_where_markdown_can():
     pdf = pymupdf.open()
     page = new_page(pdf)

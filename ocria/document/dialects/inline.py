@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from ocria.document.dialects.tree import BLOCKS, Node
-from ocria.document.escape import escape_markdown
+from ocria.document.escape import escape_label, escape_markdown
 
 _MARKS = {"b": "**", "strong": "**", "i": "*", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}
 Escape = Callable[[str], str]
@@ -84,7 +84,7 @@ def _markdown(node: Node | str, escape: Escape) -> str:
     if node.tag == "math":
         return _delimited(node)
     if node.tag == "img":
-        alt = re.sub(r"([\[\]])", r"\\\1", escape_markdown(node.attributes.get("alt", "")))
+        alt = escape_label(node.attributes.get("alt", ""))
         source = node.attributes.get("src", "")
         return f"![{alt}]({_target(source)})"
     if node.tag == "input":

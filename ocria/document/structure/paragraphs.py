@@ -12,7 +12,7 @@ _INDENT = (0.7, 4.5)
 """Of the size of letters, how far a first line is indented."""
 _APART = 1.6
 """Of the usual distance of lines."""
-_ENDS = ".!?:;…\"”’»)"
+_ENDS = '.!?:;…"”’»)'
 
 
 def paragraphs(lines: Sequence[Line]) -> list[list[Line]]:

@@ -18,6 +18,7 @@ _FLAGS = (
     | pymupdf.TEXT_MEDIABOX_CLIP
     | pymupdf.TEXT_IGNORE_ACTUALTEXT
 )
+_SOFT_HYPHEN = "\xad"
 # Of a line's height: how far baselines of one line may lie apart, and those of raised letters.
 _SAME_BASELINE = 0.2
 _RAISED = 0.6
@@ -72,9 +73,14 @@ def page_pieces(page: pymupdf.Page) -> list[Piece]:
         for line in block.get("lines", ()):
             across = abs(line["dir"][1]) < 0.02
             spaced = False
+            first = len(pieces)
             for span in line["spans"]:
                 spaced = _span_pieces(pieces, span, number, block_number, spaced, across)
             number += 1
+            for piece in pieces[first:]:
+                # A soft hyphen shows at the end of a line only.
+                piece.text = piece.text.replace(_SOFT_HYPHEN, "-" if piece is pieces[-1] else "")
+            pieces[first:] = [piece for piece in pieces[first:] if piece.text]
     return pieces
 
 
@@ -123,7 +129,10 @@ def _span_pieces(pieces: list[Piece], span: dict, line: int, block: int, spaced:
             letters.append(char)
             continue
         if letters:
-            text = clean_text("".join(letter["c"] for letter in letters))
+            said = "".join(letter["c"] for letter in letters)
+            text = clean_text(said)
+            if said.endswith(_SOFT_HYPHEN):
+                text = text.removesuffix("-") + _SOFT_HYPHEN
             if text:
                 boxes = [letter["bbox"] for letter in letters]
                 box = (

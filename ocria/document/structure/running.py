@@ -60,15 +60,13 @@ def type_running(document: Document) -> None:
     large = _LARGE * _usual_size(document)
     found: dict[int, _Edge] = {}
     for group in _groups(edges):
-        for chain in _chains(group):
-            for edge in _running(chain, large):
-                found[id(edge.block)] = edge
+        for edge in _running(_one_a_page(group), large):
+            found[id(edge.block)] = edge
     for edge in _page_numbers(edges):
         found[id(edge.block)] = edge
     for edge in found.values():
         _retype(edge.block, "header" if edge.top else "footer")
-    if any(edge.block.type in _RUNNING for edge in edges) or document.pages:
-        _take_back(document, edges, found, large)
+    _take_back(document, edges, found, large)
 
 
 def _edges(page: Page, rank: int) -> Iterable[_Edge]:
@@ -94,16 +92,19 @@ def _edges(page: Page, rank: int) -> Iterable[_Edge]:
 
 
 def _groups(edges: Sequence[_Edge]) -> list[list[_Edge]]:
-    """Edges that say the same in the same place, but for numbers."""
+    """Edges that say the same in the same place, but for numbers, on pages near one another."""
     groups: list[list[_Edge]] = []
+    recent: list[list[_Edge]] = []
     for edge in edges:
-        for group in groups:
-            first = group[-1]
-            if first.top == edge.top and abs(first.distance - edge.distance) <= _SAME_PLACE and _alike(first, edge):
+        recent = [group for group in recent if edge.rank - group[-1].rank <= _NEAR_PAGES]
+        for group in recent:
+            last = group[-1]
+            if last.top == edge.top and abs(last.distance - edge.distance) <= _SAME_PLACE and _alike(last, edge):
                 group.append(edge)
                 break
         else:
             groups.append([edge])
+            recent.append(groups[-1])
     return groups
 
 
@@ -115,17 +116,8 @@ def _alike(one: _Edge, other: _Edge) -> bool:
     return SequenceMatcher(None, one.key, other.key, autojunk=False).ratio() >= _ALIKE
 
 
-def _chains(group: list[_Edge]) -> list[list[_Edge]]:
-    """Parts of a group on pages near one another, at most one block a page."""
-    chains: list[list[_Edge]] = []
-    for edge in group:
-        if chains and edge.rank == chains[-1][-1].rank:
-            continue
-        if chains and edge.rank - chains[-1][-1].rank <= _NEAR_PAGES:
-            chains[-1].append(edge)
-        else:
-            chains.append([edge])
-    return chains
+def _one_a_page(group: list[_Edge]) -> list[_Edge]:
+    return [edge for at, edge in enumerate(group) if at == 0 or edge.rank != group[at - 1].rank]
 
 
 def _running(chain: list[_Edge], large: float) -> list[_Edge]:
