@@ -57,49 +57,56 @@ class AheadPage:
         self._page, self._options = page, options
         self._facts: Future[PageFacts] = Future()
         self._made: Future[tuple[str, Any]] = Future()
-        """What the route of the page will ask for: the name of the call and its answer."""
+        """What the route of the page will ask for: the name of the call, and its answer or what it raised."""
 
     def prepare(self) -> None:
         """Look at the page, and do what its route will ask for."""
+        call, made = "", None
         try:
             facts = self._page.look()
+            self._facts.set_result(facts)
+            call = self._next_call(facts)
+            if call == "render":
+                made = self._page.render(self._options.dpi)
+            elif call == "lay_out":
+                made = self._page.lay_out()
         except Exception as error:  # for the one who asks
-            self._facts.set_exception(error)
-            return
-        self._facts.set_result(facts)
-        try:
-            self._made.set_result(self._make(facts))
-        except Exception as error:  # likewise
-            self._made.set_exception(error)
+            if not self._facts.done():
+                self._facts.set_exception(error)
+            made = error
+        if isinstance(made, np.ndarray) and made.nbytes > _MOST_BYTES:
+            call, made = "", None
+        self._made.set_result((call, made))
 
     def look(self) -> PageFacts:
         return self._facts.result()
 
     def render(self, dpi: int | None) -> np.ndarray:
-        made = self._made.result() if dpi == self._options.dpi else None
-        if made is None or made[0] != "render":
-            return self._page.render(dpi)
-        self._made = _NOTHING
-        return made[1]
+        return self._take() if self._has("render") and dpi == self._options.dpi else self._page.render(dpi)
 
     def words(self) -> list[Word]:
         return self._page.words()
 
     def lay_out(self) -> Layout:
-        made = self._made.result()
-        return made[1] if made[0] == "lay_out" else self._page.lay_out()
+        return self._take() if self._has("lay_out") else self._page.lay_out()
 
     def lay_out_lines(self, width: float, height: float, lines: Sequence[tuple[str, LinePlace]]) -> list[Block]:
         return self._page.lay_out_lines(width, height, lines)
 
-    def _make(self, facts: PageFacts) -> tuple[str, Any]:
+    def _next_call(self, facts: PageFacts) -> str:
         route = choose_route(facts, self._options.mode)
         if route.kind == "model":
-            pixels = self._page.render(self._options.dpi)
-            return ("render", pixels) if pixels.nbytes <= _MOST_BYTES else ("", None)
-        if route.kind == "text" and facts.letters + facts.hidden_letters:
-            return "lay_out", self._page.lay_out()
-        return "", None
+            return "render"
+        return "lay_out" if route.kind == "text" and facts.letters + facts.hidden_letters else ""
+
+    def _has(self, call: str) -> bool:
+        return self._made.result()[0] == call
+
+    def _take(self) -> Any:
+        made, self._made = self._made.result()[1], _NOTHING
+        if isinstance(made, Exception):
+            raise made
+        return made
 
 
 _NOTHING: Future[tuple[str, Any]] = Future()
