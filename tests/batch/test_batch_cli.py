@@ -138,7 +138,7 @@ def test_json_lines_of_several_documents(tmp_path):
 
 def test_a_reader_that_has_seen_enough(tmp_path):
     for name in "abc":
-        pdf(tmp_path / "in" / f"{name}.pdf", name, pages=200, printed=0)
+        pdf(tmp_path / "in" / f"{name}.pdf", name, pages=20, printed=0)
     line = f"'{sys.executable}' -m ocria parse --mode text -j 0 '{tmp_path}/in' -f jsonl -o - | head -n 1"
     result = subprocess.run(
         ["/bin/bash", "-c", line + "; echo ${PIPESTATUS[0]}"], capture_output=True, timeout=900
