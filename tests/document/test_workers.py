@@ -337,6 +337,13 @@ def test_a_plain_script_works_and_libraries_do_not_print_into_its_output(tmp_pat
     wait_until(lambda: not is_running(int(child)), 10)
 
 
+def test_only_children_load_what_may_crash(tmp_path):
+    (tmp_path / "a.pdf").write_bytes(pages("words"))
+    code = f"import sys, ocria; print(ocria.parse({str(tmp_path / 'a.pdf')!r}).status, 'pymupdf' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    assert run.stdout.split() == ["ok", "False"]
+
+
 def test_children_are_out_of_reach_of_ctrl_c(workers):
     assert all(os.getpgid(pid) != os.getpgid(0) for pid in workers.pids)
 
