@@ -39,7 +39,7 @@ def item(category, text, box=(100, 50, 900, 100)):
         ("Page-Footer", "12", [("footer", "12", "12")]),
         ("Footnote", "<p><sup>1</sup> See</p>", [("footnote", "1 See", "<sup>1</sup> See")]),
         ("Caption", "<p>Figure 2</p>", [("caption", "Figure 2", "Figure 2")]),
-        ("Image", '<img alt="A [quay]"/>', [("picture", "A [quay]", "![A \\[quay\\]]()")]),
+        ("Image", '<img alt="A [quay]"/>', [("picture", "A [quay]", "![A &#91;quay&#93;]()")]),
         ("Figure", "", [("picture", "", "")]),
         ("Equation-Block", '<math display="block">x^2 &lt; y</math>', [("formula", "x^2 < y", "$$\nx^2 < y\n$$")]),
         ("Equation-Block", "<p><math>x</math></p>", [("formula", "x", "$$\nx\n$$")]),
