@@ -33,7 +33,7 @@ def growth(content, workers, count, **options):
 
 
 def test_pages_with_text_are_not_kept():
-    count = 110
+    count = 80
     with pymupdf.open() as pdf:
         for number in range(count):
             sheet = pdf.new_page(width=300, height=200)

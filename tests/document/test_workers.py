@@ -228,7 +228,9 @@ def test_processes_are_replaced_and_documents_opened_again():
         assert len(pool.pids) == 1
     with Workers(1, recycle_bytes=1) as pool:
         first = pool.pids
-        open_source(content, None, pool)
+        source = open_source(content, None, pool)
+        for _ in range(20):
+            source.page(1).words()
         assert pool.pids != first
     wait_until(lambda: not any(map(is_running, seen)))
 
@@ -257,10 +259,10 @@ def test_many_threads_share_a_few_processes(born_digital, workers):
 
 def test_crashes_in_one_thread_leave_the_others_alone(faulty):
     good, bad = pages("one", "two", "three"), pages("CRASH", "two", "CRASH")
-    with ThreadPoolExecutor(4) as threads:
-        results = [threads.submit(ocria.parse, c, mode="text", workers=faulty) for c in (good, bad, good, bad)]
+    with ThreadPoolExecutor(2) as threads:
+        results = [threads.submit(ocria.parse, c, mode="text", workers=faulty) for c in (good, bad)]
     statuses = [[page.status for page in result.result().pages] for result in results]
-    assert statuses == [["ok"] * 3, ["failed", "ok", "failed"]] * 2
+    assert statuses == [["ok"] * 3, ["failed", "ok", "failed"]]
 
 
 def test_closing_ends_what_is_under_way(faulty):

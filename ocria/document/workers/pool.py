@@ -13,12 +13,15 @@ from ocria.document.workers.process import Crashed, Process
 from ocria.document.workers.wire import Fault, Opened, Opening, Request
 from ocria.errors import OUT_OF_TIME, CrashError, EngineError, OcriaError, TimeoutExceeded
 
-MEMORY_BYTES = 4 << 30
+MEMORY_BYTES = 6 << 30
 RECYCLE_AFTER = 3000
 RECYCLE_BYTES = 1 << 30
 # So that nothing hangs for ever: far more than any page or file that people have takes.
 _PAGE_S = 180.0
 _OPEN_S = 900.0
+_CLOSE_S = 10.0
+# A document may need much memory by itself: a fresh process is then no better.
+_LEAST_CALLS = 20
 
 
 @dataclass(slots=True)
@@ -39,7 +42,7 @@ class Workers:
         count: most processes; they are started when they are needed, the first one at once.
         memory_bytes: the most memory that one may ask for; what needs more is refused.
         recycle_after: calls, of which a page takes two to four, after which a process is replaced by a fresh one.
-        recycle_bytes: memory in use after which it is.
+        recycle_bytes: memory in use after which it is, though not after every few calls.
     """
 
     def __init__(
@@ -121,9 +124,10 @@ class Workers:
             for process in self._busy:
                 process.kill()
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._busy)
-            idle, self._idle = self._idle, []
-        for process in idle:
+            # A thread that was interrupted may never give its process back.
+            self._changed.wait_for(lambda: not self._busy, _CLOSE_S)
+            left, self._idle, self._busy = [*self._idle, *self._busy], [], []
+        for process in left:
             process.stop()
 
     def _ask(self, handle: Handle, request: Request | None, limit_s: float, until: float | None) -> Any:
@@ -196,12 +200,13 @@ class Workers:
 
     def _give_back(self, process: Process, handle: Handle) -> None:
         """Make a process free for others, or put a new one in its place, which loads its libraries meanwhile."""
-        spent = (
-            process.broken or process.calls >= self._recycle_after or process.memory >= self._recycle_bytes
-        )
+        grown = process.calls >= _LEAST_CALLS and process.memory >= self._recycle_bytes
+        spent = process.broken or process.calls >= self._recycle_after or grown
         if spent:
             process.stop()
         with self._changed:
+            if process not in self._busy:
+                return  # closed meanwhile
             self._busy.remove(process)
             if spent:
                 self._waiting_room += 1

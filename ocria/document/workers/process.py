@@ -35,11 +35,12 @@ class Process:
         if not sys.executable:
             raise EngineError("no Python interpreter to start a process with", cure="Do without with --jobs 0")
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115, closed by stop
-        life, self._life = os.pipe()
+        life, held = os.pipe()
+        self._life = os.fdopen(held, "wb", 0)
         try:
             self._popen = self._start(memory_bytes, life)
         except OSError as error:
-            os.close(self._life)
+            self._life.close()
             self._complaints.close()
             raise EngineError(
                 f"a process that reads files cannot be started ({error.strerror})", cure="Do without with --jobs 0"
@@ -121,7 +122,7 @@ class Process:
         self._popen.wait()
         self._popen.stdin.close()
         self._popen.stdout.close()
-        os.close(self._life)
+        self._life.close()
         self._complaints.close()
 
     def _start(self, memory_bytes: int, life: int) -> subprocess.Popen[bytes]:
