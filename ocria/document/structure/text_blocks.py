@@ -60,7 +60,7 @@ class Flow:
         elif region.kind in ("list-item", "text") and self._hangs(lines):
             self.blocks.pop()
             self._item(self.item + lines)
-        elif region.kind == "list-item" or (region.kind == "text" and _all_items(lines)):
+        elif region.kind == "list-item" or (region.kind == "text" and (_all_items(lines) or self._follows(lines))):
             for item in split_items(lines):
                 self._item(item)
         elif region.kind in ("title", "heading") and not self._is_run_in(lines):
@@ -94,6 +94,15 @@ class Flow:
     def _heading(self, kind: str, lines: Sequence[Line]) -> None:
         runs = running(lines, bold=False, mono=False)
         self._block(kind, lines, plain(runs), heading(marked(runs, starts=False), 1), level=1)
+
+    def _follows(self, lines: list[Line]) -> bool:
+        """Whether lines begin with a mark like that of the item right above them."""
+        if not self.blocks or self.blocks[-1].type != "list-item":
+            return False
+        above, below = self.item[0], lines[0]
+        marks = [marker_length(line_text(line) + " ", bullets_only=True) for line in (above, below)]
+        near = below[0].box[1] - box_of(self.item[-1])[3] <= below[0].size
+        return all(marks) and near and abs(above[0].box[0] - below[0].box[0]) <= 3.0
 
     def _hangs(self, lines: list[Line]) -> bool:
         """Whether lines without a mark go on from the item above them."""
