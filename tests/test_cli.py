@@ -60,8 +60,8 @@ def test_version_and_help():
     for option in (
         "--output", "--format", "--pages", "--mode", "--model", "--password-file", "--page-markers", "-q",
         "--progress", "--timeout", "--memory", "--compile", "--no-graph", "--no-overlap", "--ring", "--draft",
-        "--draft-rows", "--verify", "--output-dir", "--recursive", "--include", "--exclude", "--files-from", "--no-resume",
-        "--retry-failed", "--fail-on", "--dry-run", "--no-merge-tables",
+        "--draft-rows", "--verify", "--output-dir", "--recursive", "--include", "--exclude", "--files-from",
+        "--no-resume", "--retry-failed", "--fail-on", "--dry-run", "--no-merge-tables",
     ):  # fmt: skip
         assert option in text
     assert "exit codes" in text
