@@ -1,4 +1,4 @@
-"""The two small floats of quantised weights: E2M1 (FP4, two codes to a byte) and E4M3 (FP8).
+"""The two small floats of quantised weights, E2M1 (FP4) and E4M3 (FP8), as files want them.
 
 Both are made by explicit rounding in fp32, to the nearest value and from halfway to the even code. Casts would do for
 neither: there is none for E2M1, and one to E4M3 overflows to NaN here, saturates there, and rounds twice where it
@@ -7,9 +7,8 @@ goes through fp16. Decoding is exact.
 
 import torch
 
-FP4_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-"""What the codes 0 to 7 stand for; bit 3 is the sign."""
-FP4_MAX, FP8_MAX = 6.0, 448.0
+from ocria.ops.quant_grid import E4M3_MAX, from_e2m1, unpack_fp4
+
 FP8_TINY = 2.0**-9
 """The smallest E4M3 number above 0."""
 
@@ -29,34 +28,18 @@ def encode_fp4(x: torch.Tensor, *, signed_zero: bool = False) -> torch.Tensor:
     return magnitude.to(torch.uint8) | (negative.to(torch.uint8) << 3)
 
 
-def decode_fp4(codes: torch.Tensor) -> torch.Tensor:
-    """The fp32 values of E2M1 codes."""
-    table = torch.tensor((*FP4_VALUES, *(-value for value in FP4_VALUES)), device=codes.device)
-    return table[codes.int()]
-
-
 def decode_packed_fp4(packed: torch.Tensor) -> torch.Tensor:
     """The fp32 values `[..., K]` of packed codes `[..., K / 2]`."""
     every = torch.arange(256, dtype=torch.uint8, device=packed.device)[:, None]
-    pairs = decode_fp4(unpack_fp4(every)).view(torch.int64).flatten()  # the two values of a byte, fetched as one number
+    pairs = from_e2m1(unpack_fp4(every)).view(torch.int64).flatten()  # the two values of a byte, fetched as one number
     values = pairs.index_select(0, packed.flatten().int()).view(torch.float32)
     return values.view(*packed.shape[:-1], 2 * packed.shape[-1])
-
-
-def pack_fp4(codes: torch.Tensor) -> torch.Tensor:
-    """Codes `[..., K]` as bytes `[..., K / 2]`: the even index is the low half. K is even."""
-    return codes[..., 0::2] | (codes[..., 1::2] << 4)
-
-
-def unpack_fp4(packed: torch.Tensor) -> torch.Tensor:
-    """Bytes `[..., K / 2]` as codes `[..., K]`."""
-    return torch.stack((packed & 0xF, packed >> 4), dim=-1).flatten(-2)
 
 
 def encode_fp8(x: torch.Tensor) -> torch.Tensor:
     """x as `torch.float8_e4m3fn`, saturated at 448; NaN stays NaN."""
     x = x.float()
-    magnitude = x.abs().clamp(max=FP8_MAX)
+    magnitude = x.abs().clamp(max=E4M3_MAX)
     bits = magnitude.contiguous().view(torch.int32)
     # A number of E4M3 keeps three bits of the mantissa; half of the last kept bit is added, less one where that bit
     # is 0 and halfway must go down. A carry runs into the exponent, as it should. 120 is the difference of the biases.

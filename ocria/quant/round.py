@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from ocria.errors import CheckpointError
-from ocria.quant.codes import FP4_MAX, FP8_MAX, FP8_TINY, decode_fp4, encode_fp4, encode_fp8, pack_fp4
+from ocria.ops.quant_grid import E2M1_MAX, E4M3_MAX, from_e2m1, pack_fp4
+from ocria.quant.codes import FP8_TINY, encode_fp4, encode_fp8
 from ocria.quant.tensors import BLOCK, GROUP, Activations, Fp8Weight, Granularity, Nvfp4Weight, require_groups
 
 Dialect = Literal["compressed-tensors", "modelopt"]
@@ -39,7 +40,7 @@ def quantize_fp8(
     blocks and `token`. Raises CheckpointError for a weight that is no matrix or holds NaN or infinity.
     """
     _check(weight)
-    scale = _amax(weight, granularity) / FP8_MAX
+    scale = _amax(weight, granularity) / E4M3_MAX
     scale = torch.where(scale == 0, 1.0 if dialect == "modelopt" else torch.finfo(torch.float32).eps, scale)
     codes = torch.empty(weight.shape, dtype=torch.float8_e4m3fn, device=weight.device)
     for rows in _chunks(weight):
@@ -70,7 +71,7 @@ def quantize_nvfp4(
     """
     _check(weight)
     require_groups(weight.shape[1])
-    top = _HEADROOM if search == "four_over_six" else FP8_MAX
+    top = _HEADROOM if search == "four_over_six" else E4M3_MAX
     largest = _amax(weight, "tensor")
     if amax is not None:
         amax = torch.as_tensor(amax, dtype=torch.float32, device=weight.device).reshape(())
@@ -98,11 +99,11 @@ class _CompressedTensors:
     """
 
     def __init__(self, amax: torch.Tensor, top: float):
-        divisor = top * FP4_MAX / amax.clamp(min=torch.finfo(torch.float32).tiny)
+        divisor = top * E2M1_MAX / amax.clamp(min=torch.finfo(torch.float32).tiny)
         self.divisor = torch.where(divisor.isfinite(), divisor, 1.0)
         self.multiplier = 1 / self.divisor
 
-    def scale(self, amax: torch.Tensor, to: float = FP4_MAX) -> torch.Tensor:
+    def scale(self, amax: torch.Tensor, to: float = E2M1_MAX) -> torch.Tensor:
         """The block scale, a number of E4M3 in fp32, that makes `amax` the number `to`."""
         scale = encode_fp8(self.divisor * (amax / to)).float()
         return torch.where(scale == 0, 0.125, scale)
@@ -116,12 +117,12 @@ class _ModelOpt:
     """Scales of ModelOpt, which stores the multiplier itself. It has none for a weight of zeros: that gets a one."""
 
     def __init__(self, amax: torch.Tensor, top: float):
-        multiplier = amax / (FP4_MAX * top)
+        multiplier = amax / (E2M1_MAX * top)
         self.multiplier = torch.where(multiplier == 0, 1.0, multiplier)
 
-    def scale(self, amax: torch.Tensor, to: float = FP4_MAX) -> torch.Tensor:
+    def scale(self, amax: torch.Tensor, to: float = E2M1_MAX) -> torch.Tensor:
         scale = amax / (to * self.multiplier)
-        return encode_fp8(torch.where(scale == 0, 1.0, scale).clamp(FP8_TINY, FP8_MAX)).float()
+        return encode_fp8(torch.where(scale == 0, 1.0, scale).clamp(FP8_TINY, E4M3_MAX)).float()
 
     def step(self, scale: torch.Tensor) -> torch.Tensor:
         return scale * self.multiplier
@@ -138,7 +139,7 @@ def _candidates(grid, amax: torch.Tensor, search: str, thorough: bool) -> Iterat
     elif search == "sweep":
         # Far from the plain scale there is nothing to find, unless some errors hardly count: from 2.5 times it on, a
         # block has the same values with half the scale, and below a third of it clipping costs more than all rounding.
-        plain = encode_fp8(amax / (FP4_MAX * grid.step(torch.ones_like(amax)))).view(torch.uint8).int()
+        plain = encode_fp8(amax / (E2M1_MAX * grid.step(torch.ones_like(amax)))).view(torch.uint8).int()
         low, high = (-_CODES, _CODES) if thorough else (-_BELOW, _ABOVE)
         for offset in range(low, high + 1):
             yield (plain + offset).clamp(1, _CODES).to(torch.uint8).view(torch.float8_e4m3fn).float()
@@ -151,7 +152,7 @@ def _best(grid, blocks: torch.Tensor, tried: Iterator[torch.Tensor], importance:
         return encode_fp4(blocks / grid.step(scale)[..., None])
 
     def error(scale: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
-        squares = (blocks - decode_fp4(code) * grid.step(scale)[..., None]).square_()
+        squares = (blocks - from_e2m1(code) * grid.step(scale)[..., None]).square_()
         return (squares if importance is None else squares.mul_(importance)).sum(-1)
 
     best, least = next(tried), None

@@ -7,7 +7,8 @@ import pytest
 import torch
 from weights_made import same_bits
 
-from ocria.quant.codes import decode_fp4, decode_fp8, decode_packed_fp4, encode_fp4, encode_fp8, pack_fp4, unpack_fp4
+from ocria.ops.quant_grid import from_e2m1, pack_fp4, unpack_fp4
+from ocria.quant.codes import decode_fp8, decode_packed_fp4, encode_fp4, encode_fp8
 
 ALL_BYTES = torch.arange(256, dtype=torch.uint8)
 ALL_FP8 = ALL_BYTES.view(torch.float8_e4m3fn)
@@ -42,7 +43,7 @@ def boundaries(table: list[Fraction]) -> torch.Tensor:
 
 
 def test_the_values_of_all_fp4_codes():
-    values = decode_fp4(torch.arange(16, dtype=torch.uint8))
+    values = from_e2m1(torch.arange(16, dtype=torch.uint8))
     expected = torch.tensor([float(v) for v in FP4])
     assert same_bits(values, torch.cat([expected, -expected]))
 
@@ -55,7 +56,7 @@ def test_fp4_rounds_to_the_nearest_and_halfway_to_the_even_code():
 
 def test_fp4_codes_stay_what_they_are_with_the_sign_of_zero_as_asked():
     codes = torch.arange(16, dtype=torch.uint8)
-    values = decode_fp4(codes)
+    values = from_e2m1(codes)
     assert torch.equal(encode_fp4(values, signed_zero=True), codes)
     assert torch.equal(encode_fp4(values), torch.where(codes == 8, 0, codes))
     assert encode_fp4(torch.tensor(-0.1)) == 8
@@ -72,7 +73,7 @@ def test_all_bytes_survive_unpacking_and_packing():
 
 
 def test_packed_codes_are_decoded_in_one_go():
-    assert same_bits(decode_packed_fp4(ALL_BYTES.view(8, 32)), decode_fp4(unpack_fp4(ALL_BYTES.view(8, 32))))
+    assert same_bits(decode_packed_fp4(ALL_BYTES.view(8, 32)), from_e2m1(unpack_fp4(ALL_BYTES.view(8, 32))))
     assert decode_packed_fp4(torch.zeros(0, 3, dtype=torch.uint8)).shape == (0, 6)
 
 

@@ -5,8 +5,9 @@ import torch
 from weights_made import nasty_weights, random_weight, same_bits
 
 from ocria.errors import CheckpointError
+from ocria.ops.quant_grid import from_e2m1, unpack_fp4
 from ocria.quant.check import measure
-from ocria.quant.codes import decode_fp4, decode_fp8, unpack_fp4
+from ocria.quant.codes import decode_fp8
 from ocria.quant.round import quantize_fp8, quantize_nvfp4
 
 DIALECTS = ("compressed-tensors", "modelopt")
@@ -67,7 +68,7 @@ def test_a_number_is_off_by_half_a_step_at_most_unless_it_is_clipped(rng, dialec
     weight = random_weight(rng, 40, 128)
     quantized = quantize_nvfp4(weight, dialect=dialect, search=search)
     step = (decode_fp8(quantized.scales) * quantized.multiplier).repeat_interleave(16, 1)
-    values = decode_fp4(unpack_fp4(quantized.codes)).abs()
+    values = from_e2m1(unpack_fp4(quantized.codes)).abs()
     half = torch.where(values < 2.1, 0.25, torch.where(values < 3.1, 0.5, 1.0)) * 1.0001
     half = torch.where(values == 2, 0.5, half)  # between 2 and 3 the numbers are one apart
     half = torch.where(values == 4, 1.0, half)
@@ -98,7 +99,7 @@ def test_the_sweep_finds_the_best_scale_of_every_block(rng, dialect):
             weighted = importance if importance.min() < 1 else None
             quantized = quantize_nvfp4(weight, dialect=dialect, search="sweep", importance=weighted)
             error = ((weight - quantized.decode()).square() * importance).unflatten(1, (-1, 16)).sum(-1)
-            grid = decode_fp4(torch.arange(16, dtype=torch.uint8))
+            grid = from_e2m1(torch.arange(16, dtype=torch.uint8))
             for code in range(1, 127):
                 step = torch.tensor(code, dtype=torch.uint8).view(torch.float8_e4m3fn).float() * quantized.multiplier
                 nearest = (weight[..., None] - grid * step).abs().amin(-1).square() * importance

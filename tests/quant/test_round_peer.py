@@ -14,7 +14,8 @@ from compressed_tensors.quantization import QuantizationScheme, preset_name_to_s
 from compressed_tensors.quantization.lifecycle.forward import dequantize
 from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
 
-from ocria.quant.codes import decode_fp4, encode_fp4, pack_fp4, unpack_fp4
+from ocria.ops.quant_grid import from_e2m1, pack_fp4, unpack_fp4
+from ocria.quant.codes import encode_fp4
 
 
 def scheme(name: str) -> QuantizationScheme:
@@ -45,10 +46,10 @@ def their_fp8(weight: torch.Tensor, granularity: str) -> dict[str, torch.Tensor]
 
 
 def test_packing(rng):
-    values = decode_fp4(torch.randint(0, 16, (9, 64), generator=rng, dtype=torch.uint8))
+    values = from_e2m1(torch.randint(0, 16, (9, 64), generator=rng, dtype=torch.uint8))
     theirs = pack_fp4_to_uint8(values)
     assert torch.equal(pack_fp4(encode_fp4(values, signed_zero=True)), theirs)
-    assert same_bits(decode_fp4(unpack_fp4(theirs)), unpack_fp4_from_uint8(theirs, 9, 64, torch.float32))
+    assert same_bits(from_e2m1(unpack_fp4(theirs)), unpack_fp4_from_uint8(theirs, 9, 64, torch.float32))
 
 
 def test_nvfp4_is_the_same_to_the_bit(rng):
