@@ -7,9 +7,10 @@ from pymupdf import mupdf
 
 
 def copy_page(pdf: pymupdf.Document, index: int) -> pymupdf.Document:
-    """A PDF that holds page `index` (0-based) alone, laid flat, with its layers as they show in `pdf`, which is left as
-    it is."""
+    """A PDF that holds page `index` (0-based) alone, laid flat, with its layers as they show in `pdf`, which looks as
+    before."""
     copy = pymupdf.open()
+    _name_annotations(pdf, index)
     # Copying form fields walks over all pages of the source: only where there are some.
     copy.insert_pdf(pdf, from_page=index, to_page=index, links=False, widgets=bool(pdf.is_form_pdf))
     _keep_layers(pdf, copy)
@@ -59,6 +60,21 @@ def content_to_page(page: pymupdf.Page) -> pymupdf.Matrix:
     box, matrix = mupdf.FzRect(), mupdf.FzMatrix()
     mupdf.pdf_page_transform(mupdf.pdf_page_from_fz_page(page.this), box, matrix)
     return pymupdf.Matrix(matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f)
+
+
+def _name_annotations(pdf: pymupdf.Document, index: int) -> None:
+    """Make the annotations of a page that stand in the page itself objects of their own, for only those are copied."""
+    document = mupdf.pdf_document_from_fz_document(pdf.this)
+    annotations = mupdf.pdf_dict_gets(mupdf.pdf_lookup_page_obj(document, index), "Annots")
+    for at in range(mupdf.pdf_array_len(annotations)):
+        annotation = mupdf.pdf_array_get(annotations, at)
+        if mupdf.pdf_is_indirect(annotation) or not mupdf.pdf_is_dict(annotation):
+            continue
+        look = mupdf.pdf_dict_gets(mupdf.pdf_dict_gets(annotation, "AP"), "N")
+        if mupdf.pdf_to_num(look) >= pdf.xref_length():
+            # MuPDF made it as it drew the page, and has dropped it since; it makes it again.
+            mupdf.pdf_dict_dels(annotation, "AP")
+        mupdf.pdf_array_put(annotations, at, mupdf.pdf_add_object(document, annotation))
 
 
 def _keep_layers(pdf: pymupdf.Document, copy: pymupdf.Document) -> None:

@@ -105,3 +105,15 @@ def test_a_placed_line_fills_its_box():
 
 def test_no_lines_give_no_blocks():
     assert lay_out(place_lines(612, 792, []), 0).blocks == []
+
+
+def test_annotations_that_stand_in_the_page_come_out_after_it_was_drawn():
+    pdf = pymupdf.open()
+    page = pdf.new_page()
+    page.insert_text((72, 100), PARAGRAPH[0])
+    note = "<</Type/Annot/Subtype/FreeText/Rect[72 500 300 540]/Contents(Seen by the owner)/DA(/Helv 12 Tf 0 g)/F 4>>"
+    pdf.xref_set_key(page.xref, "Annots", f"[{note}]")
+    pdf = pymupdf.open(stream=pdf.tobytes())
+    before = pdf[0].get_pixmap().samples
+    assert "Seen by the owner" in " ".join(block.text for block in lay_out(pdf, 0).blocks)
+    assert pdf[0].get_pixmap().samples == before

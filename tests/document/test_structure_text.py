@@ -15,7 +15,9 @@ from ocria.document.options import ParseOptions
 from ocria.document.place import LinePlace, lay_out_lines
 from ocria.document.result import Block, Document, LineText, Page
 from ocria.document.structure.paragraphs import paragraphs
-from ocria.document.structure.pieces import Piece, Style
+from ocria.document.structure.pieces import Piece, Style, lines_of, page_pieces
+from ocria.document.structure.regions import Region
+from ocria.document.structure.text_blocks import Flow, page_type
 
 
 @pytest.fixture
@@ -311,3 +313,46 @@ def test_equal_rows_of_figures_are_kept(pdf):
     write(page, [(72, "0.00 0.00 17.50 N/A 0.00")] * 40, 60, step=14, size=9)
     table = next(block for block in blocks_of(pdf) if block.type == "table")
     assert table.text.split("\n") == ["0.00\t0.00\t17.50\tN/A\t0.00"] * 40
+
+
+@pytest.mark.parametrize("render_mode", [0, 3])
+def test_invisible_words_over_a_scan_are_not_raised(rng, pdf, render_mode):
+    page = new_page(pdf)
+    for row in range(4):
+        x, y = 72.0, 120 + 16 * row
+        for text, rise, size in ((words(rng, 3, 3), 0, 11), (str(row + 1), 4, 7), (words(rng, 3, 3), 0, 11)):
+            page.insert_text((x, y - rise), text, fontsize=size, render_mode=render_mode)
+            x += pymupdf.get_text_length(text, fontsize=size) + 1.0
+    pieces = [piece for line in lines_of(page_pieces(page)) for piece in line]
+    assert sum(piece.style.raised for piece in pieces) == (4 if render_mode == 0 else 0)
+
+
+def test_words_on_a_picture_that_are_prose_are_running_text():
+    def line(y, text, wide):
+        step = wide / len(text.split())
+        return [
+            Piece(word, (72 + step * at, y - 9, 69 + step * (at + 1), y + 2), y, 11.0, Style(), y, 0, at > 0, True)
+            for at, word in enumerate(text.split())
+        ]
+
+    prose_lines = ["The harbour master kept a ledger of every ship", "that called at the port, with all of the cap-"]
+    prose_lines += ["tain and the date of it, all in one hand."]
+    for lines, wide, kinds in (
+        (prose_lines, 300.0, ["text"]),
+        (["North 40", "South 20", "West 10", "East 5"], 40.0, ["picture"]),
+    ):
+        pieces = [piece for row, text in enumerate(lines) for piece in line(100 + 13 * row, text, wide)]
+        flow = Flow(page_type(pieces, 800.0))
+        flow.add(Region("picture", (72.0, 90.0, 372.0, 104.0 + 13 * len(lines)), pieces=pieces))
+        assert [block.type for block in flow.blocks] == kinds
+        assert ("captain and" in flow.blocks[0].markdown) == (kinds == ["text"])
+
+
+def test_signs_of_zapf_dingbats_are_told_as_they_show(pdf):
+    page = new_page(pdf)
+    signs = {"4": "\u2714", "8": "\u2718", "l": "\u25cf", "H": "\u2605", "o": "\u274f", "~": "\u275e"}
+    page.insert_text((72, 100), "The harbour is open:")
+    for at, key in enumerate(signs):
+        page.insert_text((200 + 30 * at, 100), key, fontname="zadb")
+    told = "".join(block.text for block in blocks_of(pdf))
+    assert "".join(told.split()).endswith("".join(signs.values()))

@@ -16,6 +16,9 @@ from ocria.document.finish import finish
 from ocria.document.layout import lay_out
 from ocria.document.options import ParseOptions
 from ocria.document.result import Block, Cell, Document, Page
+from ocria.document.structure.cells import fill_cells
+from ocria.document.structure.pieces import Piece, Style
+from ocria.document.structure.rulings import plain_grid
 from ocria.document.table import cells_csv, cells_html, cells_markdown, cells_rows, cells_text, fits_pipes
 
 
@@ -210,3 +213,19 @@ def test_the_option_rules_all_tables_but_those_a_model_wrote():
 
 def test_nasty_pieces_are_all_used():
     assert len(set(NASTY)) == len(NASTY)
+
+
+def test_wide_numbers_with_a_space_between_them_keep_their_columns():
+    """A row of longer numbers than the others have is no cell over several columns; words over them are one."""
+    ys, xs = [100.0, 115.0, 130.0, 145.0], [60.0, 120.0, 160.0, 200.0]
+
+    def piece(text, x0, x1, row, spaced=False):
+        y = 110.0 + 15 * row
+        return Piece(text, (x0, y - 8, x1, y + 2), y, 9.0, Style(), row, 0, spaced, True)
+
+    pieces = [piece("Total", 62, 80, 0), piece("1,234,567", 120, 159, 0), piece("2,345,678", 161.5, 200, 0, True)]
+    pieces += [piece("North", 62, 80, 1), piece("234", 145, 159, 1), piece("678", 185, 200, 1)]
+    pieces += [piece("Sums", 120, 145, 2), piece("together", 147, 185, 2, True)]
+    rows = cells_rows(fill_cells(plain_grid(ys, xs), pieces, certain=False))
+    assert rows[:2] == [["Total", "1,234,567", "2,345,678"], ["North", "234", "678"]]
+    assert "Sums together" in rows[2]

@@ -160,7 +160,7 @@ def test_drawn_over_pages(rng):
     """From the PDF on: text, a table over three pages with its head on each of them, text."""
     pdf = pymupdf.open()
     head = [f"{words(rng, 1, 1)}" for _ in range(3)]
-    rows = [[f"item{n}", str(rng.randint(0, 9)), f"{rng.randint(1, 99)}.00"] for n in range(rng.randint(62, 80))]
+    rows = [[f"item{n}", str(rng.randint(0, 9)), f"{rng.randint(1, 99)}.00"] for n in range(rng.randint(68, 80))]
     left = list(rows)
     for number in range(3):
         page = pdf.new_page(width=SIZE[0], height=SIZE[1])

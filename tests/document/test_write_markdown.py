@@ -170,3 +170,13 @@ def test_all_words_are_in_markdown():
 def test_an_unknown_format_is_refused():
     with pytest.raises(ValueError, match="docx"):
         render(document(page(1)), "docx")
+
+
+def test_a_page_whose_table_is_told_on_the_one_before_has_more_than_its_header():
+    pages = [
+        page(1, block("header", "Stock of the north"), block("table", "a\tb", "| a | b |\n| --- | --- |")),
+        page(2, block("header", "Stock of the north"), block("table", "", "", continues=1)),
+    ]
+    for kind in ("md", "text", "html"):
+        assert "Stock" not in render(document(*pages), kind).split("</title>")[-1]
+    assert "Stock" in render(document(*pages), "md", options=ParseOptions(keep_headers_footers=True))

@@ -110,11 +110,20 @@ def _over_sides(grid: Grid, pieces: Sequence[Piece]) -> Grid:
             first, last = covered[0], covered[-1]
             box = (first.box[0], first.box[1], last.box[2], first.box[3])
             wide = last.column + last.column_span - first.column
+            if _is_row_of_numbers(run, covered):
+                continue
             joined = replace(first, column_span=wide, box=box)
             holders[joined] = [*holders.get(first, ()), number]
             row[row.index(first)] = joined
             row[:] = [place for place in row if place not in covered[1:]]
     return Grid(grid.ys, grid.xs, [place for row in rows.values() for place in row])
+
+
+def _is_row_of_numbers(run: Line, covered: Sequence[Place]) -> bool:
+    """Whether a run is a number over each of the cells, which wide numbers leave no more than a space between."""
+    if len(run) != len(covered) or not all(_NUMBER.fullmatch(piece.text) for piece in run):
+        return False
+    return all(place.box[0] <= piece.middle[0] <= place.box[2] for piece, place in zip(run, covered, strict=True))
 
 
 def _reach(run: Line, place: Place) -> float:

@@ -9,6 +9,7 @@ import pymupdf
 
 from ocria.document.bidi import set_reading_order
 from ocria.document.clean import clean_text
+from ocria.document.structure.dingbats import as_dingbats
 from ocria.events import Box
 
 # Spaces stay, ligatures are spelt out by MuPDF, and text that replaces what is drawn is not taken.
@@ -54,6 +55,8 @@ class Piece:
     """Whether a space stands before it."""
     across: bool
     """Whether its line runs from left to right, or from right to left."""
+    drawn: bool = True
+    """Whether it shows: text that programs lay over scans does not, and its baselines and sizes are rough."""
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -122,7 +125,7 @@ def line_text(line: Line) -> str:
 
 def _span_pieces(pieces: list[Piece], span: dict, line: int, block: int, spaced: bool, across: bool) -> bool:
     """Add the pieces of a span; returns whether it ends with a space."""
-    style = _style(span)
+    style, drawn = _style(span), _is_drawn(span)
     letters: list[dict] = []
     for char in [*span["chars"], None]:
         if char is not None and not char["c"].isspace():
@@ -130,7 +133,7 @@ def _span_pieces(pieces: list[Piece], span: dict, line: int, block: int, spaced:
             continue
         if letters:
             said = "".join(letter["c"] for letter in letters)
-            text = clean_text(said)
+            text = clean_text(as_dingbats(said, span["font"]))
             if said.endswith(_SOFT_HYPHEN):
                 text = text.removesuffix("-") + _SOFT_HYPHEN
             if text:
@@ -142,7 +145,7 @@ def _span_pieces(pieces: list[Piece], span: dict, line: int, block: int, spaced:
                     max(b[3] for b in boxes),
                 )
                 baseline = letters[0]["origin"][1]
-                pieces.append(Piece(text, box, baseline, span["size"], style, line, block, spaced, across))
+                pieces.append(Piece(text, box, baseline, span["size"], style, line, block, spaced, across, drawn))
                 spaced = False
             letters = []
         if char is not None:
@@ -157,9 +160,13 @@ def _style(span: dict) -> Style:
         bold=bool(flags & pymupdf.TEXT_FONT_BOLD or more & pymupdf.mupdf.FZ_STEXT_BOLD),
         italic=bool(flags & pymupdf.TEXT_FONT_ITALIC),
         mono=mono,
-        raised=bool(flags & pymupdf.TEXT_FONT_SUPERSCRIPT),
+        raised=bool(flags & pymupdf.TEXT_FONT_SUPERSCRIPT) and _is_drawn(span),
         struck=bool(more & pymupdf.mupdf.FZ_STEXT_STRIKEOUT),
     )
+
+
+def _is_drawn(span: dict) -> bool:
+    return bool(span["char_flags"] & (pymupdf.mupdf.FZ_STEXT_FILLED | pymupdf.mupdf.FZ_STEXT_STROKED))
 
 
 def _one_line(line: list[Line], run: Line) -> bool:
@@ -194,7 +201,8 @@ def _raised(line: Line) -> Line:
     """Small letters over the baseline of the others are raised, whatever their font says."""
     main = max(line, key=lambda piece: (round(piece.size, 1), len(piece.text)))
     for piece in line:
-        if piece.across and piece.size < 0.85 * main.size and main.baseline - piece.baseline > 0.15 * main.size:
+        high = main.baseline - piece.baseline > 0.15 * main.size
+        if piece.across and piece.drawn and high and piece.size < 0.85 * main.size:
             piece.style = replace(piece.style, raised=True)
     return line
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import median
 
 from ocria.document.escape import code_block, heading, paragraph
 from ocria.document.result import Block
@@ -49,7 +50,7 @@ class Flow:
     def add(self, region: Region) -> None:
         """Add the blocks of a region that is no table."""
         lines = lines_of(region.pieces)
-        if region.kind == "picture":
+        if region.kind == "picture" and not _is_prose(region, lines):
             self._picture(region, lines)
         elif not lines:
             return
@@ -66,7 +67,7 @@ class Flow:
         elif region.kind in ("title", "heading") and not self._is_run_in(lines):
             self._heading(region.kind, lines)
         else:
-            kind = "text" if region.kind in ("title", "heading") else region.kind
+            kind = "text" if region.kind in ("title", "heading", "picture") else region.kind
             parts = paragraphs(lines) if kind == "text" and not lines[0][0].style.raised else _notes(lines)
             for part in parts:
                 raised = part[0][0].style.raised and kind == "text" and self._is_low_and_small(part)
@@ -173,6 +174,17 @@ def page_type(pieces: Sequence[Piece], height: float) -> PageType:
         sizes[round(piece.size, 1)] += len(piece.text)
         mono += piece.style.mono * len(piece.text)
     return PageType(sizes.most_common(1)[0][0] if sizes else 0.0, mono > _ALL_MONO * sizes.total() > 0, height)
+
+
+def _is_prose(region: Region, lines: Sequence[Line]) -> bool:
+    """Whether the words on a picture are running text that fills it: part of a scanned page."""
+    if len(lines) < 3 or not all(piece.across for piece in region.pieces):
+        return False
+    x0, y0, x1, y1 = region.box
+    boxes = list(map(box_of, lines))
+    wide = median(box[2] - box[0] for box in boxes) >= 0.7 * (x1 - x0)
+    high = sum(box[3] - box[1] for box in boxes) >= 0.6 * (y1 - y0)
+    return wide and high and median(len(line_text(line).split()) for line in lines) >= 6
 
 
 def _all_items(lines: Sequence[Line]) -> bool:

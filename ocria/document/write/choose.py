@@ -28,4 +28,5 @@ def loss_of_all(document: Document) -> str | None:
 
 
 def _says_something(block: Block) -> bool:
-    return bool(block.text.strip()) or block.type == "picture"
+    # A part of a table that is told on an earlier page is what its own page has to say.
+    return bool(block.text.strip()) or block.type == "picture" or block.continues is not None
