@@ -1,4 +1,4 @@
-"""Turn PDFs and page images into Markdown, text or JSON.
+"""Turn PDFs and page images into Markdown, HTML, text or JSON.
 
     import ocria
 

@@ -25,7 +25,8 @@ from ocria.errors import EXIT_INTERRUPTED, EXIT_OK, OcriaError
 from ocria.progress import Log, Reporter, make_reporter
 
 _DESCRIPTION = """\
-Turn PDFs and page images into Markdown, text or JSON, on this machine.
+Turn PDFs and page images into Markdown, HTML, text, JSON or searchable PDFs,
+on this machine.
 
 Data goes to standard output; progress, notes and errors go to standard error.
 """
