@@ -27,7 +27,7 @@ def completed(line, folder="."):
         f"{bash(COMMANDS)}\nCOMP_WORDS=({' '.join(map(quoted, words))})\nCOMP_CWORD={len(words) - 1}\n"
         'COMP_LINE=; _ocria; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    result = subprocess.run([BASH, "--norc", "-c", script], cwd=folder, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([BASH, "--norc", "-c", script], cwd=folder, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     return {word for word in result.stdout.split("\n") if word}
@@ -142,7 +142,7 @@ def test_the_command_prints_a_script(shell, capsys):
     for word in ("--page-timeout", "keep-headers-footers", "doctor", "placeholder"):
         assert word.removeprefix("--") in captured.out
     if program := shutil.which(shell):
-        checked = subprocess.run([program, "-n"], input=captured.out, capture_output=True, text=True, timeout=60)
+        checked = subprocess.run([program, "-n"], input=captured.out, capture_output=True, text=True, timeout=300)
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
@@ -151,6 +151,6 @@ def test_the_command_prints_a_script(shell, capsys):
 def test_fish_offers_them(line, offered):
     command = f"complete --do-complete {quoted(line)}"
     script = fish(COMMANDS) + command
-    result = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0
     assert offered in result.stdout

@@ -38,7 +38,7 @@ def show(*arguments, **environment):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OCRIA_")}
     return subprocess.run(
         [sys.executable, "-m", "ocria", "config", "show", "--json", *arguments],
-        capture_output=True, text=True, env={**clean, **environment}, timeout=120,
+        capture_output=True, text=True, env={**clean, **environment}, timeout=300,
     )  # fmt: skip
 
 

@@ -366,7 +366,7 @@ def on_terminal(names, *, columns=80, pause=0.15, then=None, **environment):
             resize(side, then)
             then = None
             os.write(side, b"\n")
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=120)[0]
     os.close(side)
     assert process.returncode == 0, said
     return said.decode(), output.decode()

@@ -57,7 +57,7 @@ def is_running(pid):
     return state != "Z"
 
 
-def wait_until(condition, seconds=60):
+def wait_until(condition, seconds=120):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -131,19 +131,19 @@ def test_a_crash_at_opening_is_a_fault_of_the_file(faulty, tmp_path):
 
 
 def test_a_hang_costs_the_time_of_its_page(faulty):
-    document = ocria.parse(pages("one", "HANG", "three"), mode="text", workers=faulty, page_timeout=3)
+    document = ocria.parse(pages("one", "HANG", "three"), mode="text", workers=faulty, page_timeout=5)
     assert [page.status for page in document.pages] == ["ok", "timeout", "ok"]
-    assert "3 s" in document.pages[1].error
+    assert "5 s" in document.pages[1].error
 
 
 def test_the_time_of_a_document_cuts_its_page_off(faulty):
     faulty_pid = faulty.pids[0]
     open_source(pages("warm"), None, faulty).page(1).look()
-    document = ocria.parse(pages("one", "HANG", "three", "four"), mode="text", workers=faulty, timeout=4)
+    document = ocria.parse(pages("one", "HANG", "three", "four"), mode="text", workers=faulty, timeout=6)
     assert [page.status for page in document.pages] == ["ok", *["timeout"] * 3]
     assert all("time for the document" in page.error for page in document.pages[1:])
     assert document.status == "partial"
-    assert document.seconds < 30
+    assert document.seconds < 60
     assert faulty_pid not in faulty.pids
     with pytest.raises(TimeoutExceeded):
         ocria.parse(pages("one") + b"\n%HANG\n", workers=faulty, timeout=1)
