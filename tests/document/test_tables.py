@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pymupdf
 import pytest
-from drawn_tables import draw_table, prose, random_cells
+from drawn_tables import draw_table, prose, random_cells, words
 from markdown_it import MarkdownIt
 from test_escape import NASTY, folded, nasty
 
@@ -17,7 +17,10 @@ from ocria.document.layout import lay_out
 from ocria.document.options import ParseOptions
 from ocria.document.result import Block, Cell, Document, Page
 from ocria.document.structure.cells import fill_cells
+from ocria.document.structure.columns import table_grid
+from ocria.document.structure.page_tables import with_drawn_tables
 from ocria.document.structure.pieces import Piece, Style
+from ocria.document.structure.regions import Region
 from ocria.document.structure.rulings import plain_grid
 from ocria.document.table import cells_csv, cells_html, cells_markdown, cells_rows, cells_text, fits_pipes
 
@@ -229,3 +232,39 @@ def test_wide_numbers_with_a_space_between_them_keep_their_columns():
     rows = cells_rows(fill_cells(plain_grid(ys, xs), pieces, certain=False))
     assert rows[:2] == [["Total", "1,234,567", "2,345,678"], ["North", "234", "678"]]
     assert "Sums together" in rows[2]
+
+
+def test_short_words_side_by_side_are_a_table_and_lines_of_prose_are_none(rng):
+    def line(y, entries):
+        out = []
+        for x, text in entries:
+            for at, word in enumerate(text.split()):
+                out.append(Piece(word, (x, y - 8, x + 6 * len(word), y + 2), y, 10.0, Style(), y, 0, at > 0, True))
+                x += 6 * len(word) + 4
+        return out
+
+    rows = [(words(rng), words(rng)) for _ in range(rng.randint(3, 9))]
+    lines = [line(100 + 14 * at, [(72, one), (300, other)]) for at, (one, other) in enumerate(rows)]
+    pieces = [piece for one in lines for piece in one]
+    assert cells_rows(fill_cells(table_grid(lines), pieces, certain=True)) == list(map(list, rows))
+    # Not all rows have both, columns do not begin below one another, or the entries are parts of sentences.
+    assert table_grid([*lines, line(300, [(72, "amber")])]) is None
+    assert table_grid([*lines, line(300, [(72, "amber"), (330, "flint")])]) is None
+    parts = [[(72, words(rng, 4, 6)), (400, words(rng, 4, 6))] for _ in range(8)]
+    assert table_grid([line(100 + 14 * at, part) for at, part in enumerate(parts)]) is None
+
+
+def test_figures_below_one_another_in_a_drawn_cell_are_rows():
+    """A frame around the head and one around all rows: what the layout analysis tells has more rows."""
+    told = plain_grid([100.0, 120.0, 135.0, 150.0], [60.0, 160.0, 220.0, 280.0])
+    drawn = plain_grid([100.0, 120.0, 150.0], [60.0, 160.0, 220.0, 280.0])
+    figures, prose_in_cells = [["North", "1,530", "10"], ["South", "253", "9"]], [["a", "of", "it"], ["b", "and", "so"]]
+    for texts, rows in ((figures, 3), (prose_in_cells, 2)):
+        pieces = []
+        for row, line in enumerate([["Name", "Sheep", "Goats"], *texts]):
+            for column, text in enumerate(line):
+                x, y = 64.0 + (0, 100, 160)[column], 112.0 + 15 * row
+                pieces.append(Piece(text, (x, y - 8, x + 30, y + 2), y, 9.0, Style(), row, 0, True, True))
+        region = Region("table", (60.0, 100.0, 280.0, 150.0), told)
+        found = with_drawn_tables([region], [drawn], pieces)
+        assert [len(one.grid.ys) - 1 for one in found] == [rows]

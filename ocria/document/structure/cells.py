@@ -39,16 +39,34 @@ def fill_cells(grid: Grid, pieces: Sequence[Piece], *, certain: bool) -> list[Ce
 def aligned_rows(grid: Grid, pieces: Sequence[Piece]) -> bool:
     """Whether some row holds several lines side by side in several columns: rows of a table with no lines between
     them."""
-    home = _finder(grid)
-    inside: dict[Place, list[Piece]] = {}
-    for piece in pieces:
-        inside.setdefault(home(piece), []).append(piece)
-    for row in range(len(grid.ys) - 1):
-        counts = [len(lines_of(inside.get(p, ()))) for p in grid.places if p.row == row and p.row_span == 1]
+    for cells in _lines_of_rows(grid, pieces):
+        counts = list(map(len, cells))
         full = [count for count in counts if count >= 3]
         if len(full) >= 2 and full.count(max(full)) >= max(2, len(counts) // 2):
             return True
     return False
+
+
+def stacked_figures(grid: Grid, pieces: Sequence[Piece]) -> bool:
+    """Whether some row holds as many lines in each cell, which are numbers in several of them: rows for certain."""
+    for cells in _lines_of_rows(grid, pieces):
+        filled = [lines for lines in cells if lines]
+        figures = [lines for lines in filled if all(_NUMBER.fullmatch(line_text(line)) for line in lines)]
+        if len(figures) >= 2 and {len(lines) for lines in filled} == {len(figures[0])} != {1}:
+            return True
+    return False
+
+
+def _lines_of_rows(grid: Grid, pieces: Sequence[Piece]) -> list[list[list[Line]]]:
+    """The printed lines of each cell, by rows."""
+    home = _finder(grid)
+    inside: dict[Place, list[Piece]] = {}
+    for piece in pieces:
+        inside.setdefault(home(piece), []).append(piece)
+    return [
+        [lines_of(inside.get(p, ())) for p in grid.places if p.row == row and p.row_span == 1]
+        for row in range(len(grid.ys) - 1)
+    ]
 
 
 def _text(pieces: Sequence[Piece]) -> str:

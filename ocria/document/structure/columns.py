@@ -1,9 +1,9 @@
-"""Tables that only the places of words tell: rows of figures, one under the other, with no line drawn."""
+"""Tables that only the places of words tell: rows of figures or of short words, with no line drawn."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ocria.document.structure.pieces import Line, line_text
 from ocria.document.structure.rulings import Grid, plain_grid
@@ -13,27 +13,32 @@ _LEAST_FIGURES = 0.6
 """Of the entries of at least one column, and of all of them where only the spaces of words part them; without figures,
 columns may well be prose."""
 _WIDE_SPACE = 1.2
+_WIDER_SPACE = 2.0
+"""Between columns without figures."""
+_FEW_WORDS = 3.0
+"""The most words of an entry on average that are none of columns of prose."""
 _ALIGNED = 0.35
 """Of the size of letters."""
 _FIGURE = re.compile(r"\W*\d[\d.,:/%-]*\W*|n/?a|[-–—]+", re.IGNORECASE)
 
 
-def figure_grid(lines: Sequence[Line]) -> Grid | None:
-    """The rows and columns of lines that are a table of figures, else None."""
+def table_grid(lines: Sequence[Line]) -> Grid | None:
+    """The rows and columns of lines that are a table of figures or of short words, else None."""
     if len(lines) < _LEAST_ROWS or not all(piece.across for line in lines for piece in line):
         return None
     for wide in (True, False):
-        rows = [_entries(line, wide) for line in lines]
+        rows = [_entries(line, _WIDE_SPACE if wide else 0.0) for line in lines]
         if len(rows[0]) >= (2 if wide else 3) and _is_table(rows, wide):
             return _grid(rows)
-    return None
+    rows = [_entries(line, _WIDER_SPACE) for line in lines]
+    return _grid(rows) if len(rows[0]) >= 2 and _is_list_of_words(rows) else None
 
 
-def _entries(line: Line, wide: bool) -> list[Line]:
-    """The entries of a row: what wide spaces part, or every word."""
+def _entries(line: Line, space: float) -> list[Line]:
+    """The entries of a row: what spaces of `space` times the size of letters part, or every word."""
     entries: list[Line] = []
     for piece in line:
-        if wide and entries and piece.box[0] - entries[-1][-1].box[2] <= _WIDE_SPACE * piece.size:
+        if space and entries and piece.box[0] - entries[-1][-1].box[2] <= space * piece.size:
             entries[-1].append(piece)
         else:
             entries.append([piece])
@@ -49,15 +54,26 @@ def _is_table(rows: list[list[Line]], wide: bool) -> bool:
     return enough >= _LEAST_FIGURES and all(map(_is_aligned, columns)) and _parted(columns)
 
 
+def _is_list_of_words(rows: list[list[Line]]) -> bool:
+    if len({len(row) for row in rows}) > 1:
+        return False
+    columns = list(zip(*rows, strict=True))
+    begin = all(_spread(entry[0].box[0] for entry in column) <= _ALIGNED * column[0][0].size for column in columns)
+    counts = [len(line_text(entry).split()) for row in rows for entry in row]
+    return begin and _parted(columns) and sum(counts) <= _FEW_WORDS * len(counts) and max(counts) <= 2 * _FEW_WORDS
+
+
+def _spread(places: Iterable[float]) -> float:
+    places = list(places)
+    return max(places) - min(places)
+
+
 def _is_aligned(column: Sequence[Line]) -> bool:
     """Whether entries begin, end or have their middle below one another."""
     spread = [
-        max(places) - min(places)
-        for places in (
-            [entry[0].box[0] for entry in column],
-            [entry[-1].box[2] for entry in column],
-            [(entry[0].box[0] + entry[-1].box[2]) / 2 for entry in column],
-        )
+        _spread(entry[0].box[0] for entry in column),
+        _spread(entry[-1].box[2] for entry in column),
+        _spread((entry[0].box[0] + entry[-1].box[2]) / 2 for entry in column),
     ]
     return min(spread) <= _ALIGNED * column[0][0].size
 

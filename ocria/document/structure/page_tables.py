@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocria.document.structure.cells import aligned_rows
+from ocria.document.structure.cells import aligned_rows, stacked_figures
 from ocria.document.structure.pieces import Piece
 from ocria.document.structure.regions import Region
 from ocria.document.structure.rulings import Grid
@@ -41,7 +41,9 @@ def _take(out: list[Region], mine: list[Region], grid: Grid, inside: list[Piece]
         return
     rows, told = len(grid.ys) - 1, max(len(region.grid.ys) - 1 for region in mine)
     columns, told_columns = len(grid.xs) - 1, max(len(region.grid.xs) - 1 for region in mine)
-    if rows < 2 or columns < 2 or (2 * columns < told_columns) or (2 * rows < told and aligned_rows(grid, inside)):
+    if rows < 2 or columns < 2 or 2 * columns < told_columns:
+        return
+    if (2 * rows < told and aligned_rows(grid, inside)) or (rows < told and stacked_figures(grid, inside)):
         return
     # What the layout analysis has beside the drawn lines, such as a column that is open, must not be lost.
     if _area(grid.box) < _SAME * max(_area(region.box) for region in mine):

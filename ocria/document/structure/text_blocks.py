@@ -11,7 +11,7 @@ from statistics import median
 from ocria.document.escape import code_block, heading, paragraph
 from ocria.document.result import Block
 from ocria.document.structure.cells import fill_cells
-from ocria.document.structure.columns import figure_grid
+from ocria.document.structure.columns import table_grid
 from ocria.document.structure.list_items import Depths, item_markdown, list_mark, marker_length, split_items
 from ocria.document.structure.paragraphs import paragraphs
 from ocria.document.structure.pieces import Line, Piece, box_of, line_text, lines_of
@@ -56,7 +56,7 @@ class Flow:
             return
         elif region.kind in ("text", "list-item", "formula", "caption") and self._is_code(lines):
             self._code(lines)
-        elif region.kind == "text" and (grid := figure_grid(lines)):
+        elif region.kind == "text" and (grid := table_grid(lines)):
             self.add_table(Region("table", region.box, grid, True, region.pieces))
         elif region.kind in ("list-item", "text") and self._hangs(lines):
             self.blocks.pop()
