@@ -37,7 +37,9 @@ class OcriaError(Exception):
 
     def __str__(self) -> str:
         head = self.message if self.path is None else f"{self.path}: {self.message}"
-        return head if self.cure is None else f"{head}. {self.cure}"
+        if self.cure is None:
+            return head
+        return f"{head} {self.cure}" if head.endswith("?") else f"{head}. {self.cure}"
 
 
 class UsageError(OcriaError):

@@ -216,6 +216,28 @@ def test_a_full_disk_behind_standard_output_is_an_error_of_the_output(document):
     assert b"No space left" in result.stderr
 
 
+@pytest.mark.parametrize("words", ["--help", "--version", "parse --help", "help parse", "completion bash"])
+def test_help_that_cannot_be_written_is_an_error_of_the_output(words):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "ocria", *words.split()], stdout=full, stderr=subprocess.PIPE, timeout=300
+        )
+    assert result.returncode == 6
+    assert result.stderr == b"ocria: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "&-"])
+def test_the_code_of_no_command_does_not_hang_on_who_reads_the_help(place):
+    command = f"'{sys.executable}' -m ocria 2>{place}"
+    assert subprocess.run(command, executable="/bin/bash", shell=True, timeout=300).returncode == 2
+
+
+def test_a_command_that_help_does_not_know():
+    result = subprocess.run([sys.executable, "-m", "ocria", "help", "parsse"], capture_output=True, timeout=300)
+    assert result.returncode == 2
+    assert b"'parsse', did you mean parse? There are: parse, " in result.stderr
+
+
 @pytest.mark.parametrize(("closed", "arguments", "code"), [("<&-", "-", 4), (">&-", "'{}'", 6)])
 def test_closed_standard_streams(document, closed, arguments, code):
     command = f"'{sys.executable}' -m ocria parse {arguments.format(document)} {closed}"

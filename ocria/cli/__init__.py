@@ -7,6 +7,7 @@ before it is needed, so that help and errors of usage come at once.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import traceback
 from collections.abc import Sequence
@@ -43,10 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given:
-        sys.stderr.write(parser.format_help())
+        with contextlib.suppress(OSError, AttributeError):  # standard error is full, or closed
+            sys.stderr.write(parser.format_help())
         return 2
-    options = parser.parse_args(given)
-    reporter = make_reporter("json") if options.progress == "json" else Reporter()
+    reporter = Reporter()
+    try:
+        options = parser.parse_args(given)
+    except OcriaError as error:  # help, or the version, that cannot be written
+        reporter.error(str(error), error.exit_code)
+        return error.exit_code
+    if options.progress == "json":
+        reporter = make_reporter("json")
     log = None
     try:
         options.top, options.settings = parser, settle(options, parser)

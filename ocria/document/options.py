@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
+from ocria.document.ranges import parse_ranges
 from ocria.errors import UsageError
 
 MODES = ("auto", "model", "text")
@@ -95,6 +96,8 @@ class ParseOptions:
     dialect: str | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.pages, str):
+            parse_ranges(self.pages)
         _one_of("mode", self.mode, MODES)
         for name, allowed in (("unit", UNITS), ("dialect", DIALECTS), ("dtype", DTYPES)):
             if getattr(self, name) is not None:

@@ -44,6 +44,8 @@ def test_options_are_checked_at_once(tmp_path):
         ocria.parse_many([], nonsense=1)
     with pytest.raises(UsageError):
         ocria.parse_many([], mode="fast")
+    with pytest.raises(UsageError, match="reversed"):
+        ocria.parse_many([], pages="3-1")
     with pytest.raises(UsageError, match=r"ocria\.parse"):
         ocria.parse_many("a.pdf")
     assert list(ocria.parse_many([])) == []
