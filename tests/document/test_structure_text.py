@@ -17,7 +17,7 @@ from ocria.document.result import Block, Document, LineText, Page
 from ocria.document.structure.paragraphs import paragraphs
 from ocria.document.structure.pieces import Piece, Style, lines_of, page_pieces
 from ocria.document.structure.regions import Region
-from ocria.document.structure.text_blocks import Flow, page_type
+from ocria.document.structure.text_blocks import Flow, PageType, page_type
 
 
 @pytest.fixture
@@ -356,3 +356,14 @@ def test_signs_of_zapf_dingbats_are_told_as_they_show(pdf):
         page.insert_text((200 + 30 * at, 100), key, fontname="zadb")
     told = "".join(block.text for block in blocks_of(pdf))
     assert "".join(told.split()).endswith("".join(signs.values()))
+
+
+@pytest.mark.parametrize(("size", "kind"), [(11.0, "list-item"), (16.0, "heading")])
+def test_a_heading_that_begins_with_a_bullet_is_an_item_unless_it_is_large(size, kind):
+    pieces = [
+        Piece(word, (72 + 40 * at, 100, 108 + 40 * at, 112), 110, size, Style(), 0, 0, at > 0, True)
+        for at, word in enumerate(["\u2022", "amber", "of", "the", "north"])
+    ]
+    flow = Flow(PageType(11.0, False, 800.0))
+    flow.add(Region("heading", (72.0, 100.0, 300.0, 112.0), pieces=pieces))
+    assert [block.type for block in flow.blocks] == [kind]

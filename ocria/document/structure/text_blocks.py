@@ -61,7 +61,11 @@ class Flow:
         elif region.kind in ("list-item", "text") and self._hangs(lines):
             self.blocks.pop()
             self._item(self.item + lines)
-        elif region.kind == "list-item" or (region.kind == "text" and (_all_items(lines) or self._follows(lines))):
+        elif (
+            region.kind == "list-item"
+            or (region.kind == "text" and (_all_items(lines) or self._follows(lines)))
+            or (region.kind in ("title", "heading") and self._is_short_item(lines))
+        ):
             for item in split_items(lines):
                 self._item(item)
         elif region.kind in ("title", "heading") and not self._is_run_in(lines):
@@ -159,6 +163,11 @@ class Flow:
         if max(piece.size for piece in pieces) > 1.1 * self.page.size:
             return words > 3 * _MOST_HEADING_WORDS
         return words > _MOST_HEADING_WORDS or (bold[0] and 2 * bold.count(True) < len(bold) and words > 8)
+
+    def _is_short_item(self, lines: Sequence[Line]) -> bool:
+        """Whether a heading is none: it begins with a bullet and is no larger than text."""
+        size = max(piece.size for line in lines for piece in line)
+        return size <= 1.1 * self.page.size and marker_length(line_text(lines[0]) + " ", bullets_only=True) > 0
 
     def _is_low_and_small(self, lines: Sequence[Line]) -> bool:
         pieces = [piece for line in lines for piece in line]
