@@ -180,9 +180,11 @@ def test_an_interrupt_keeps_the_finished_pages(tmp_path):
         if "page 3: ok" in line:
             process.send_signal(signal.SIGINT)
             break
-    assert "finished pages are kept" in process.stderr.read()
+    told = process.stderr.read()
+    assert "finished pages are kept" in told
     assert process.wait(timeout=120) == 130
     data = json.loads(target.read_text())
+    assert f"interrupted; {len(data['pages'])} of 2000 pages are in {target}. With --output-dir " in told
     assert data["status"] == "interrupted"
     indexes = [page["index"] for page in data["pages"]]
     assert indexes == list(range(1, len(indexes) + 1))

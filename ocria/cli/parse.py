@@ -24,8 +24,8 @@ OUTPUT_DIR = "ocria-out"
 _DESCRIPTION = """\
 Parse documents. One goes to standard output, or to a file with -o. Of several,
 of folders and of patterns the outputs go into a folder: those of a/scan.pdf
-are a/scan.pdf.md and so on. A run that was stopped goes on where it was when
-the same command is given again, and passes over what is done.
+are a/scan.pdf.md and so on. A run into a folder that was stopped goes on where
+it was when the same command is given again, and passes over what is done.
 
 A document is a PDF, an image (PNG, JPEG, TIFF with all its pages, WebP, GIF,
 BMP, JPEG 2000, AVIF, PNM, HEIC with ocria[heic]), a book (EPUB, MOBI, FB2, XPS,

@@ -20,7 +20,7 @@ from ocria.cli.interrupt import cancel_on_signals
 from ocria.cli.output import to_standard_output
 from ocria.document.options import ParseOptions
 from ocria.errors import EXIT_INTERRUPTED, OutputError, UsageError
-from ocria.events import DocumentDone, Event
+from ocria.events import DocumentDone, Event, Note
 from ocria.password import events_once_unlocked
 from ocria.progress import Reporter
 
@@ -67,7 +67,15 @@ def parse_one(item: Input, options: argparse.Namespace, chosen: dict[str, Any], 
     source = Path(item.path) if isinstance(data, str) else data.getvalue()
     _write(options, document, kind, settled, source)
     code = document_code(document)
+    if code == EXIT_INTERRUPTED:
+        _tell_what_is_kept(document, options.output, reporter)
     return code if code == EXIT_INTERRUPTED else worst_code([code], options.fail_on)
+
+
+def _tell_what_is_kept(document: Document, output: str | None, reporter: Reporter) -> None:
+    place = "were printed" if output in (None, "-") else f"are in {output}"
+    kept = f"{len(document.pages)} of {document.page_count} pages {place}"
+    reporter.show(Note("info", f"interrupted; {kept}. With --output-dir the same command would go on from there"))
 
 
 def _kind(options: argparse.Namespace) -> str:
