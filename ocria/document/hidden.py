@@ -79,17 +79,17 @@ def hidden_text(page: pymupdf.Page) -> list[Glyph]:
     return [layer.glyphs[i] for i in layer.doomed]
 
 
-def without_hidden_text(page: pymupdf.Page) -> pymupdf.Page:
-    """The page without the text that cannot be seen. Where there is any, the content of `page` is written anew in its
-    PDF, which must be the caller's own.
+def without_hidden_text(page: pymupdf.Page) -> tuple[pymupdf.Page, bool]:
+    """The page without the text that cannot be seen, and whether what is left shows. Where there is any, the content of
+    `page` is written anew in its PDF, which must be the caller's own.
 
     The reading of a scan, which lies hidden under or over its image, stays where there is little else.
     """
     layer = text_layer(page)
     doomed = layer.doomed
     if _is_reading_of_scan(page, layer):
-        return page
-    return _without(page, layer.glyphs, doomed) if doomed else page
+        return page, False
+    return _without(page, layer.glyphs, doomed) if doomed else page, True
 
 
 def _without(page: pymupdf.Page, glyphs: Sequence[Glyph], doomed: Sequence[int]) -> pymupdf.Page:

@@ -43,14 +43,14 @@ def lay_out(pdf: pymupdf.Document, index: int, *, all_shows: bool = False) -> La
     """Lay out page `index` (0-based) of a PDF by what shows of its text layer, or by all of it; the PDF is left as
     it is."""
     copy = copy_page(pdf, index)
-    page = copy[0] if all_shows else without_hidden_text(copy[0])
+    page, shows = (copy[0], True) if all_shows else without_hidden_text(copy[0])
     width, height = page.rect.width, page.rect.height
     left, top = _crop_if_huge(page)
     crop_width, crop_height = page.rect.width, page.rect.height
     turned = _turn_to_upright(page)
     page.set_rotation(turned)
     page = lay_flat(page)
-    blocks = _blocks(page)
+    blocks = _blocks(page, shows)
     for order, block in enumerate(blocks):
         x0, y0, x1, y1 = turn_back(block.box, turned, crop_width, crop_height)
         block.box = within((x0 + left, y0 + top, x1 + left, y1 + top), width, height)
@@ -59,9 +59,9 @@ def lay_out(pdf: pymupdf.Document, index: int, *, all_shows: bool = False) -> La
     return Layout(blocks, turned)
 
 
-def _blocks(page: pymupdf.Page) -> list[Block]:
-    """The blocks of a page without rotation, in reading order."""
-    pieces = page_pieces(page)
+def _blocks(page: pymupdf.Page, shows: bool) -> list[Block]:
+    """The blocks of a page without rotation, in reading order; `shows` as for `page_pieces`."""
+    pieces = page_pieces(page, shows)
     grids = drawn_grids(page)
     with quiet_stdout():
         parsed = parse_document(page.parent, pages=[page.number], use_ocr=OCRMode.NEVER, force_text=True)

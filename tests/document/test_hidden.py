@@ -40,7 +40,7 @@ def words(rng):
 def shown(page):
     """What the layout gets of the page, spaces folded, and the page's facts."""
     pdf = pymupdf.open(stream=page.parent.tobytes())
-    out = without_hidden_text(copy_page(pdf, 0)[0]).get_text()
+    out = without_hidden_text(copy_page(pdf, 0)[0])[0].get_text()
     return " ".join(out.split()), PdfSource("page", pdf.tobytes(), "").page(1).look()
 
 

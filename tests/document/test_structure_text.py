@@ -315,16 +315,16 @@ def test_equal_rows_of_figures_are_kept(pdf):
     assert table.text.split("\n") == ["0.00\t0.00\t17.50\tN/A\t0.00"] * 40
 
 
-@pytest.mark.parametrize("render_mode", [0, 3])
-def test_invisible_words_over_a_scan_are_not_raised(rng, pdf, render_mode):
+@pytest.mark.parametrize(("render_mode", "shows"), [(0, True), (0, False), (3, True)])
+def test_invisible_words_of_a_scan_are_not_raised(rng, pdf, render_mode, shows):
     page = new_page(pdf)
     for row in range(4):
         x, y = 72.0, 120 + 16 * row
         for text, rise, size in ((words(rng, 3, 3), 0, 11), (str(row + 1), 4, 7), (words(rng, 3, 3), 0, 11)):
             page.insert_text((x, y - rise), text, fontsize=size, render_mode=render_mode)
             x += pymupdf.get_text_length(text, fontsize=size) + 1.0
-    pieces = [piece for line in lines_of(page_pieces(page)) for piece in line]
-    assert sum(piece.style.raised for piece in pieces) == (4 if render_mode == 0 else 0)
+    pieces = [piece for line in lines_of(page_pieces(page, shows)) for piece in line]
+    assert sum(piece.style.raised for piece in pieces) == (4 if render_mode == 0 and shows else 0)
 
 
 def test_words_on_a_picture_that_are_prose_are_running_text():

@@ -66,8 +66,12 @@ class Piece:
 Line = list[Piece]
 
 
-def page_pieces(page: pymupdf.Page) -> list[Piece]:
-    """All text of a page without rotation, in the order of its content."""
+def page_pieces(page: pymupdf.Page, shows: bool = True) -> list[Piece]:
+    """All text of a page without rotation, in the order of its content.
+
+    Args:
+        shows: whether what is drawn can be seen, which the reading of a scan under its image cannot.
+    """
     pieces: list[Piece] = []
     number = 0
     blocks = page.get_text("rawdict", flags=_FLAGS)["blocks"]
@@ -81,6 +85,8 @@ def page_pieces(page: pymupdf.Page) -> list[Piece]:
                 spaced = _span_pieces(pieces, span, number, block_number, spaced, across)
             number += 1
             for piece in pieces[first:]:
+                if not shows:
+                    piece.drawn, piece.style = False, replace(piece.style, raised=False)
                 # A soft hyphen shows at the end of a line only.
                 piece.text = piece.text.replace(_SOFT_HYPHEN, "-" if piece is pieces[-1] else "")
             pieces[first:] = [piece for piece in pieces[first:] if piece.text]
