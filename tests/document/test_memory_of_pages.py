@@ -33,7 +33,7 @@ def growth(content, workers, count, **options):
 
 
 def test_pages_with_text_are_not_kept():
-    count = 80
+    count = 60
     with pymupdf.open() as pdf:
         for number in range(count):
             sheet = pdf.new_page(width=300, height=200)
@@ -46,7 +46,7 @@ def test_pages_with_text_are_not_kept():
 
 
 def test_pixels_are_not_kept():
-    """A page of pixels takes 2.6 MB here; all of them would take 400 MB."""
+    """A page of pixels takes 2.6 MB here; those after the warm-up would take 100 MB."""
 
     class Forgetful(FakeReader):
         def stream(self, images, guesses=None):
@@ -55,7 +55,7 @@ def test_pixels_are_not_kept():
             self.guesses.clear()
             return result
 
-    count = 150
+    count = 70
     sheets = [draw_lines([f"Page {number}", "with some words"], size=(800, 1100)) for number in range(10)]
     with Workers(1) as workers:
         content = scan_pdf(*sheets * (count // 10), dpi=100)
