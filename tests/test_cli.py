@@ -184,7 +184,7 @@ def test_an_interrupt_keeps_the_finished_pages(tmp_path):
     assert "finished pages are kept" in told
     assert process.wait(timeout=120) == 130
     data = json.loads(target.read_text())
-    assert f"interrupted; {len(data['pages'])} of 2000 pages are in {target}. With --output-dir " in told
+    assert f"interrupted; {len(data['pages'])} of 2000 pages are in {target}; the same command starts over" in told
     assert data["status"] == "interrupted"
     indexes = [page["index"] for page in data["pages"]]
     assert indexes == list(range(1, len(indexes) + 1))
@@ -338,7 +338,8 @@ def test_an_interrupt_in_json(tmp_path):
     rest = [json.loads(line) for line in process.stderr]
     assert process.wait(timeout=120) == 130
     assert any("finished pages are kept" in event.get("message", "") for event in rest)
-    assert rest[-1]["status"] == "interrupted"
+    assert [event["status"] for event in rest if event["type"] == "document_done"] == ["interrupted"]
+    assert "the same command starts over" in rest[-1]["message"]
 
 
 def test_time_runs_out(line_image):

@@ -75,7 +75,8 @@ def parse_one(item: Input, options: argparse.Namespace, chosen: dict[str, Any], 
 def _tell_what_is_kept(document: Document, output: str | None, reporter: Reporter) -> None:
     place = "were printed" if output in (None, "-") else f"are in {output}"
     kept = f"{len(document.pages)} of {document.page_count} pages {place}"
-    reporter.show(Note("info", f"interrupted; {kept}. With --output-dir the same command would go on from there"))
+    next_time = "the same command starts over, and one with --output-dir would go on where it was"
+    reporter.show(Note("info", f"interrupted; {kept}; {next_time}"))
 
 
 def _kind(options: argparse.Namespace) -> str:
