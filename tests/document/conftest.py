@@ -1,3 +1,5 @@
+import random
+
 import pymupdf
 import pytest
 from made import PARAGRAPH, samples
@@ -7,6 +9,14 @@ from made import PARAGRAPH, samples
 def in_this_process(monkeypatch):
     """Starting a process for every document takes a second; those that test processes ask for them."""
     monkeypatch.setattr("ocria.document.api.DEFAULT_JOBS", 0)
+
+
+@pytest.fixture
+def rng():
+    """Draws afresh; the seed is told so that a failure can be repeated."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    return random.Random(seed)
 
 
 @pytest.fixture

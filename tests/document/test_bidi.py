@@ -1,6 +1,5 @@
 """Hebrew and Arabic come out as they are read, whatever the order they were drawn in."""
 
-import random
 
 import pymupdf
 import pytest
@@ -18,13 +17,6 @@ ARABIC = ["مرحبا بالعالم في المدينة", "في عام 1999 ك�
 # No built-in font has Hebrew or Arabic: accented letters are drawn in their place, which the text layer does not say.
 LETTERS = sorted({c for line in HEBREW + ARABIC for c in line if not c.isascii()})
 DRAWN = dict(zip(LETTERS, "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿ", strict=False))
-
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    return random.Random(seed)
 
 
 def runs_from_left(line):

@@ -1,6 +1,5 @@
 """Pages without print are blank and pages with the least of it are not, whatever else is on them."""
 
-import random
 
 import numpy as np
 import pymupdf
@@ -14,13 +13,6 @@ from ocria.document.pdf import PdfSource
 
 DPI = 130
 WORDS = ["harbour", "ledger", "lantern", "meadow", "copper", "violet", "thunder", "orchard", "gravel", "saddle"]
-
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    return random.Random(seed)
 
 
 def sheet(rng, paper=None):

@@ -1,6 +1,5 @@
 """A text layer that lies is found by its pixels, and an honest one is not."""
 
-import random
 
 import pymupdf
 import pytest
@@ -17,13 +16,6 @@ LINES = [
     "and when the weather was clear he could count the lamps of villages.",
     "Invoice 4711 of 29 March 1987: 16 boxes at 38.52, 24 bags at 37.95",
 ]
-
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    return random.Random(seed)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Boxes stand where a page shows its text, whatever the page says of boxes, rotation and units."""
 
-import random
 
 import numpy as np
 import pymupdf
@@ -11,13 +10,6 @@ import ocria
 from ocria.document.pdf import PdfSource
 
 LINES = ["Harbour ledgers and lanterns", "over copper meadows at night", "with kettles of violet marble"]
-
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    return random.Random(seed)
 
 
 def odd_page(rng, image=False):

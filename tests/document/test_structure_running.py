@@ -1,6 +1,5 @@
 """Running headers, footers and page numbers, over made documents and from PDFs on."""
 
-import random
 
 import pymupdf
 import pytest
@@ -10,13 +9,6 @@ from test_tables_over_pages import SIZE, laid_out
 from ocria.document.finish import finish
 from ocria.document.options import ParseOptions
 from ocria.document.result import Block, Document, LineText, Page
-
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    return random.Random(seed)
 
 
 def block(text, y, kind="text", x=60, width=300, size=10.0):

@@ -1,6 +1,5 @@
 """The Markdown of blocks with styles in them says what the blocks say, whatever that is."""
 
-import random
 
 import pytest
 from test_escape import NASTY, parser
@@ -21,13 +20,6 @@ STYLES = [
     Style(raised=True),
     Style(struck=True),
 ]
-
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    return random.Random(seed)
 
 
 def pieces(rng, texts, x=60.0, y=100.0):

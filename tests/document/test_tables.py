@@ -2,12 +2,10 @@
 
 import csv
 import io
-import random
 from collections import Counter
 from html.parser import HTMLParser
 
 import pymupdf
-import pytest
 from drawn_tables import draw_table, prose, random_cells, words
 from markdown_it import MarkdownIt
 from test_escape import NASTY, folded, nasty
@@ -23,13 +21,6 @@ from ocria.document.structure.pieces import Piece, Style
 from ocria.document.structure.regions import Region
 from ocria.document.structure.rulings import plain_grid
 from ocria.document.table import cells_csv, cells_html, cells_markdown, cells_rows, cells_text, fits_pipes
-
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    return random.Random(seed)
 
 
 class Reader(HTMLParser):

@@ -1,7 +1,6 @@
 """Tables over several pages become one, with every drawn row once."""
 
 import json
-import random
 
 import pymupdf
 import pytest
@@ -19,13 +18,6 @@ SIZE = (595.0, 842.0)
 BOX = (60, 100, 500, 780)
 TOP = (60, 90, 500, 200)
 BELOW = (60, 790, 500, 800)
-
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    return random.Random(seed)
 
 
 def grid(rows, header=0):
