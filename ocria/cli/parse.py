@@ -206,7 +206,9 @@ def _add_long_runs(runs: argparse._ArgumentGroup) -> None:
         "(failure), or neither (never)",
     )
     runs.add_argument(
-        "--dry-run", action="store_true", help="list documents, pages and outputs; load no model and write nothing"
+        "--dry-run",
+        action="store_true",
+        help="list documents, pages and outputs, with -f json or jsonl as JSON Lines; load no model and write nothing",
     )
 
 
