@@ -14,6 +14,7 @@ from ocria.document.hidden import without_hidden_text
 from ocria.document.mupdf import quiet_stdout, serial
 from ocria.document.page_copy import copy_page, lay_flat
 from ocria.document.result import Block, Layout
+from ocria.document.structure.column_order import in_columns
 from ocria.document.structure.page_tables import with_drawn_tables
 from ocria.document.structure.pieces import page_pieces
 from ocria.document.structure.regions import Region, share_out
@@ -65,7 +66,7 @@ def _blocks(page: pymupdf.Page, shows: bool) -> list[Block]:
     grids = drawn_grids(page)
     with quiet_stdout():
         parsed = parse_document(page.parent, pages=[page.number], use_ocr=OCRMode.NEVER, force_text=True)
-    regions = share_out(with_drawn_tables(list(map(_region, parsed.pages[0].boxes)), grids, pieces), pieces)
+    regions = in_columns(share_out(with_drawn_tables(list(map(_region, parsed.pages[0].boxes)), grids, pieces), pieces))
     flow = Flow(page_type(pieces, page.rect.height))
     for region in regions:
         if region.grid is None:

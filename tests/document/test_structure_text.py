@@ -14,6 +14,7 @@ from ocria.document.layout import lay_out
 from ocria.document.options import ParseOptions
 from ocria.document.place import LinePlace, lay_out_lines
 from ocria.document.result import Block, Document, LineText, Page
+from ocria.document.structure.column_order import in_columns
 from ocria.document.structure.paragraphs import paragraphs
 from ocria.document.structure.pieces import Piece, Style, lines_of, page_pieces
 from ocria.document.structure.regions import Region
@@ -367,3 +368,18 @@ def test_a_heading_that_begins_with_a_bullet_is_an_item_unless_it_is_large(size,
     flow = Flow(PageType(11.0, False, 800.0))
     flow.add(Region("heading", (72.0, 100.0, 300.0, 112.0), pieces=pieces))
     assert [block.type for block in flow.blocks] == [kind]
+
+
+def test_columns_that_were_mixed_are_read_one_after_the_other(rng):
+    def column(x):
+        ys = sorted(rng.sample(range(100, 700, 7), rng.randint(4, 9)))
+        return [Region("text", (x, y, x + rng.uniform(180, 220), y + 5)) for y in ys]
+
+    left, right = column(72), [Region(r.kind, (r.box[0], r.box[1] + 3.5, *r.box[2:])) for r in column(320)]
+    mixed = [left[0], right[0], left[1], right[1], *left[2:], *right[2:]]
+    head, foot = Region("heading", (72, 60, 540, 80)), Region("footer", (300, 780, 310, 790))
+    assert in_columns([head, *mixed, foot]) == [head, *left, *right, foot]
+    # Rows of two cells each stay rows, and what was in order stays so.
+    rows = [Region("text", (x, y, x + 190, y + 12)) for y in range(100, 300, 30) for x in (72, 320)]
+    assert in_columns(rows) == rows
+    assert in_columns([head, *left, *right, foot]) == [head, *left, *right, foot]
