@@ -99,6 +99,18 @@ def test_output_file(document, tmp_path, name, start):
     assert run("parse", document, "-o", target, "--overwrite").returncode == 0
 
 
+def test_a_document_is_not_replaced_by_its_text(tmp_path):
+    document = tmp_path / "notes.md"
+    document.write_text("What was there")
+    (tmp_path / "link.md").symlink_to(document)
+    for target in (document, tmp_path / "link.md"):
+        result = run("parse", document, "-o", target, "--overwrite")
+        assert result.returncode == 6
+        assert b"the document itself" in result.stderr
+    assert document.read_text() == "What was there"
+
+
+
 def test_an_output_that_cannot_be_written(document, tmp_path):
     assert run("parse", document, "-o", tmp_path / "none" / "a.md").returncode == 6
     assert run("parse", document, "-o", tmp_path).returncode == 6

@@ -43,6 +43,8 @@ def parse_one(item: Input, options: argparse.Namespace, chosen: dict[str, Any], 
     """
     kind = _kind(options)
     _check_output(options, chosen["images"])
+    if kind != "pdf" and _is_same(item.path, options.output):
+        raise OutputError("the output is the document itself", path=options.output, cure="Name another file with -o")
     data = open_input(item)
     password = chosen.pop("password")
     cancel = cancel_on_signals(reporter.stopping())
@@ -106,6 +108,10 @@ def _check_output(options: argparse.Namespace, images: str) -> None:
         taken += [path for path in [f"{os.path.splitext(options.output)[0]}.images"] if os.path.lexists(path)]
     if taken and not options.overwrite:
         raise OutputError("the output exists already", path=taken[0], cure="Replace it with --overwrite")
+
+
+def _is_same(path: str, output: str | None) -> bool:
+    return output is not None and os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output)
 
 
 def _write(
