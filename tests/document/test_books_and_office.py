@@ -162,6 +162,15 @@ def test_what_cannot_be_read_says_what_helps(content, says):
     assert re.search(says, str(caught.value))
 
 
+def test_an_entry_of_an_archive_without_a_name():
+    content = bytearray(zipped({"q": "x"}))
+    # The letter of the name becomes one of the extra field behind it.
+    for name_length in (26, content.index(b"PK\x01\x02") + 28):
+        content[name_length : name_length + 4] = b"\0\0\1\0"
+    with pytest.raises(InputError, match=r"archive"):
+        open_source(bytes(content))
+
+
 def test_an_office_file_with_a_password_is_encrypted():
     content = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600) + "EncryptedPackage".encode("utf-16-le") + bytes(99)
     with pytest.raises(EncryptedError, match="without a password"):

@@ -38,7 +38,7 @@ def reader():
     return Reader()
 
 
-@pytest.mark.parametrize(("path", "wanted"), cases())
+@pytest.mark.parametrize(("path", "wanted"), list(cases()))
 def test_edge_sample(path, wanted, reader):
     names, values = wanted["args"][::2], wanted["args"][1::2]
     options = {name.removeprefix("--"): value for name, value in zip(names, values, strict=True)}

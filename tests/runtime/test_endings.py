@@ -185,7 +185,7 @@ def test_timeout(loaded, make_request):
     assert all(isinstance(result.error, TimeoutExceeded) for result in results.values())
     assert f"after 5 s and {results['runs'].tokens_out} tokens" in str(results["runs"].error)
     assert "after 3 s and 0 tokens" in str(results["waits"].error)
-    assert "--timeout" in results["waits"].error.cure
+    assert "--page-timeout" in results["waits"].error.cure
     engine.check_integrity()
 
 
