@@ -77,7 +77,7 @@ def _looks_like_pdf(content: bytes) -> bool:
 def _kind_of_archive(path: str, content: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist() if not entry.filename.endswith("/")}
+            sizes = {e.filename: e.file_size for e in archive.infolist() if not e.filename.endswith("/")}
             _refuse_absurd(path, max(sizes.values(), default=0))
             mimetype = archive.read("mimetype") if sizes.get("mimetype", 1000) < 1000 else b""
             kind = next((kind for part, kind in _OFFICE_PARTS if part in sizes), None)
