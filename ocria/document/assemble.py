@@ -31,7 +31,6 @@ from ocria.events import (
     PageRouted,
     PageStarted,
 )
-from ocria.model.hub import check_name
 
 # Pages whose lines go to the engine together: enough to fill its batch, few enough to show up soon.
 _PAGES_AT_ONCE = 4
@@ -55,8 +54,6 @@ class Run:
 
     def events(self) -> Iterator[Event]:
         """Parse all pages. A page that fails keeps its place with the status `failed`."""
-        if self.options.model is not None:
-            check_name(self.options.model)  # a name that is misspelt is told also where no page needs the model
         numbers = select_pages(self.options.pages, self.source.page_count)
         if not self.source.parallel:
             yield from self._events(numbers, self.source)

@@ -37,7 +37,6 @@ def find_model(model: str | os.PathLike[str]) -> Source:
 
     Raises ModelNotFoundError with the name and what helps, after some seconds at most when the hub is silent.
     """
-    check_name(model)
     text = os.fspath(model)
     folder = Path(text).expanduser()
     if text and folder.is_dir():
@@ -45,20 +44,11 @@ def find_model(model: str | os.PathLike[str]) -> Source:
     if text in EMBEDDED:
         return Source(Path(__file__).parent.parent / "assets" / EMBEDDED[text], text)
     match = _HUB_NAME.fullmatch(text)
-    return _from_hub(match["name"], match["revision"])
-
-
-def check_name(model: str | os.PathLike[str]) -> None:
-    """Raise ModelNotFoundError for what is no folder, no embedded model and no possible name of the hub. Nothing is
-    asked of the hub."""
-    text = os.fspath(model)
-    folder = Path(text).expanduser()
-    if (text and folder.is_dir()) or text in EMBEDDED:
-        return
-    if not _HUB_NAME.fullmatch(text) or folder.is_file() or text.startswith((".", "~")):
+    if not match or folder.is_file() or text.startswith((".", "~")):
         kind = "a file, not a folder" if folder.is_file() else "no such folder"
         cure = "Give the folder with config.json and the weights, or a hub name such as owner/model."
         raise ModelNotFoundError(f"no model {text!r}: {kind}", path=text, cure=cure)
+    return _from_hub(match["name"], match["revision"])
 
 
 def _from_hub(name: str, revision: str | None) -> Source:

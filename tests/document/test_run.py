@@ -389,8 +389,3 @@ def test_an_image_file_is_one_page(tmp_path):
     Image.fromarray(draw_lines(LINES)).save(tmp_path / "a.png")
     document = ocria.parse(tmp_path / "a.png", reader=FakeReader(LINES))
     assert " ".join(document.text.split()) == " ".join(LINES)
-
-
-def test_a_model_that_is_not_there_is_told_although_no_page_needs_it(born_digital):
-    with pytest.raises(ModelNotFoundError, match="no such folder"):
-        ocria.parse(born_digital, model="./no model", mode="text")
