@@ -17,6 +17,7 @@ KINDS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "JPEG2000", "AVIF", "PPM")
 # What Pillow's readers raise over damaged files.
 DAMAGE = (
     OSError, ValueError, TypeError, LookupError, ArithmeticError, SyntaxError, EOFError, RuntimeError, struct.error,
+    Image.DecompressionBombError,
 )  # fmt: skip
 
 # An A0 sheet at 600 dots per inch has 560 million pixels: that much is decoded of black and white or grey, and a
@@ -44,7 +45,7 @@ def open_image(content: bytes, path: str) -> Image.Image:
         if factory is not None and accept(content[:16]) is True:
             try:
                 return factory(io.BytesIO(content), "")
-            except (*DAMAGE, Image.DecompressionBombError) as error:
+            except DAMAGE as error:
                 raise InputError(f"not a readable image of the kind {kind} ({error})", path=path) from error
     raise InputError(
         "not a document or image of a supported kind",

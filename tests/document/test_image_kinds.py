@@ -326,3 +326,21 @@ def test_heic(printed):
         except InputError:
             continue
         assert source.repaired
+
+
+def test_a_frame_that_claims_an_absurd_size_is_a_fault_of_its_page():
+    stream = io.BytesIO()
+    frames = [Image.new("L", (300, 200), 255) for _ in range(2)]
+    frames[0].save(stream, "TIFF", save_all=True, append_images=frames[1:])
+    content = bytearray(stream.getvalue())
+    (first,) = struct.unpack_from("<I", content, 4)
+    (count,) = struct.unpack_from("<H", content, first)
+    (second,) = struct.unpack_from("<I", content, first + 2 + 12 * count)
+    for entry in range(second + 2, second + 2 + 12 * struct.unpack_from("<H", content, second)[0], 12):
+        if struct.unpack_from("<H", content, entry)[0] in (256, 257):  # width and length
+            struct.pack_into("<HII", content, entry + 2, 4, 1, 20_000)
+    source = open_source(bytes(content))
+    assert source.page_count == 2
+    source.page(1).look()
+    with pytest.raises(InputError):
+        source.page(2).look()
