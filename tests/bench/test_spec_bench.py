@@ -63,6 +63,7 @@ def test_a_real_run_draws_its_picture(tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="the bench extra is not installed")
     picture = tmp_path / "drafts.png"
     arguments = ["--limit", "3", "--batch", "2", "--repeats", "1", "--threads", "1", "--draft", "lookup", "vision"]
+    arguments += ["--draft-rows", "16"]  # else times decide whether so few lines are drafted at all
     pages = [str(EXAMPLES / "scan.png"), str(EXAMPLES / "report.pdf")]
     status = spec.main([*pages, *arguments, "--plot", str(picture)])
     document = json.loads(capsys.readouterr().out.splitlines()[-1])
