@@ -18,9 +18,9 @@ ALLOWED = {
     "errors": set(),
     "events": set(),
     "ops": set(),
-    "model": {"ops", "quant"},  # loading asks how weights are stored; quant.formats knows tensors and files alone
-    "quant": {"model", "spec", "ops"},
-    "spec": {"model", "ops"},
+    "model": {"ops", "quant"},  # of quant the leaves alone, as `runtime` and `spec`: see QUANT_LEAVES
+    "quant": {"model", "spec", "ops", "runtime", "document"},
+    "spec": {"model", "ops", "quant"},
     "runtime": {"spec", "model", "ops", "quant"},
     "document": {"runtime", "model"},
     "train": {"model", "spec", "ops", "runtime", "document"},
@@ -30,10 +30,12 @@ ALLOWED = {
     "config": set(),
     "doctor": {"document", "model", "spec", "runtime", "ops"},
     "batch": {"document", "model"},
-    "cli": {"batch", "document", "progress", "doctor", "password", "config"},
+    "cli": {"batch", "document", "progress", "doctor", "password", "config", "quant"},
     "__main__": {"cli"},
     "__init__": {"batch", "document"},
 }
+QUANT_LEAVES = ("formats", "codes", "tensors", "round", "fuse", "check", "recipe")
+"""Of `quant`, what knows weights and files but no network: all that loading and running may import."""
 HEAVY = {"torch", "transformers", "pymupdf", "pymupdf4llm", "textual", "numpy", "PIL", "rich"}
 
 
@@ -98,14 +100,30 @@ def test_documents_reach_the_engine_through_the_reader_alone(path):
     assert path.name == "reader.py" or not names, names
 
 
-def test_how_weights_are_stored_is_known_without_a_network():
-    """Loading asks `quant/formats`, which must not lead back to it."""
+def quant_leaves():
     quant = PACKAGE / "quant"
-    files = [*(quant / "formats").glob("*.py"), quant / "codes.py", quant / "tensors.py"]
-    allowed = ("ocria.model.weights", "ocria.model.files", "ocria.model.strict", "ocria.ops.quant_grid")
-    for path in files:
-        names = [name for name in imported_names(path) if name.startswith(("ocria.model", "ocria.spec", "ocria.ops"))]
-        assert all(name.startswith(allowed) for name in names), f"{path.name} imports {names}"
+    return [*(quant / "formats").glob("*.py"), *(quant / f"{name}.py" for name in QUANT_LEAVES if name != "formats")]
+
+
+def test_how_weights_are_stored_is_known_without_a_network():
+    """Loading asks the leaves of `quant`, which must not lead back to it."""
+    allowed = ("ocria.model.weights", "ocria.model.files", "ocria.model.strict", "ocria.ops.quant_grid", "ocria.quant")
+    packages = ("ocria.model", "ocria.spec", "ocria.ops", "ocria.runtime", "ocria.document", "ocria.quant")
+    for path in filter(Path.is_file, quant_leaves()):
+        names = [name for name in imported_names(path) if name.startswith(packages)]
+        assert all(name.startswith(allowed) and _is_leaf(name) for name in names), f"{path.name} imports {names}"
+
+
+@pytest.mark.parametrize("part", ["model", "spec", "runtime"])
+def test_networks_know_the_leaves_of_quant_alone(part):
+    for path in (PACKAGE / part).rglob("*.py"):
+        assert all(_is_leaf(name) for name in imported_names(path)), path.name
+
+
+def _is_leaf(name):
+    """Whether a dotted name is none of `quant`, or one of its leaves."""
+    parts = name.split(".")
+    return parts[:2] != ["ocria", "quant"] or (len(parts) > 2 and parts[2] in QUANT_LEAVES)
 
 
 @pytest.mark.parametrize("part", ["document", "cli", "errors", "events", "progress", "doctor"])
