@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ocria.events import (
     BatchStarted,
@@ -84,6 +85,10 @@ class Estimate:
         """Of the last pages; None while too few are done."""
         pages, span = len(self._times) - 1, self._clock() - self._times[0] if self._times else 0.0
         return pages / span if pages >= _LEAST_PAGES and span > 0 else None
+
+    def gaps(self) -> list[float]:
+        """Seconds between the last pages that were done, as few or as many as `pages_per_s` looks at."""
+        return [after - before for before, after in pairwise(self._times)]
 
     def left_of(self, path: str) -> Left | None:
         """Of one document; None where it cannot be told yet."""
