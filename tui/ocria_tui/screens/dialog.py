@@ -1,0 +1,42 @@
+"""What all screens that ask something have in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+Answer = TypeVar("Answer")
+
+
+class Dialog(ModalScreen[Answer]):
+    """A box over the app. Escape gives None; `complain` says what is wrong with an answer in its line `#problem`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Cancel")]
+    CSS = """
+    Dialog { align: center middle; }
+    Dialog > .box {
+        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        background: $surface; border: round $primary; border-title-color: $text;
+    }
+    Dialog #problem { color: $text-error; display: none; width: 1fr; height: auto; }
+    Dialog #problem.said { display: block; }
+    Dialog .row { height: auto; }
+    Dialog .row > .name { width: 16; padding: 0 1 0 0; }
+    Dialog .row > Input, Dialog .row > Select { width: 1fr; }
+    Dialog .buttons { height: auto; align-horizontal: right; }
+    Dialog .buttons Button { margin: 0 0 0 2; }
+    Dialog SelectionList { height: auto; max-height: 8; width: 1fr; border: none; padding: 0; }
+    Dialog .hint { color: $text-muted; width: 1fr; height: auto; }
+    """
+
+    def complain(self, problem: str) -> None:
+        """Say what is wrong; an empty text takes it back."""
+        label = self.query_one("#problem", Label)
+        label.update(problem, layout=True)
+        label.set_class(bool(problem), "said")
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

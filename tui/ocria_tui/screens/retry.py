@@ -1,0 +1,59 @@
+"""Which pages to read again, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Button, Input, Label
+
+from ocria.document.ranges import select_pages
+from ocria.errors import OcriaError, UsageError
+from ocria_tui.screens.dialog import Dialog
+from ocria_tui.screens.form import READING, Form
+
+
+class Retry(Dialog[tuple[list[int] | None, dict[str, Any]]]):
+    """Gives the pages, None for all, and options beside those of the session."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "take", "Read again")]
+
+    def __init__(self, pages: Sequence[int], page: int | None, options: Mapping[str, Any]):
+        super().__init__()
+        self.pages, self.page = pages, page
+        self.options = {name: value for name, value in options.items() if name != "pages"}
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "Read again"
+            with Horizontal(classes="row"):
+                yield Label("Pages", classes="name")
+                shown = "" if self.page is None else str(self.page)
+                yield Input(shown, placeholder="all, or such as 1-3,8", id="which", compact=True)
+            yield Form(READING, self.options)
+            yield Label(id="problem", markup=False)
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel (escape)", id="cancel", compact=True)
+                yield Button("Read again (ctrl+s)", id="take", variant="primary", compact=True)
+
+    @on(Input.Submitted)
+    @on(Button.Pressed, "#take")
+    def action_take(self) -> None:
+        text = self.query_one("#which", Input).value.strip()
+        try:
+            pages = select_pages(text, self.pages[-1]) if text and self.pages else None
+            if pages is not None and (strange := sorted(set(pages) - set(self.pages))):
+                raise UsageError(f"page {strange[0]} is not among the pages of this run")
+            said = self.query_one(Form).values()
+        except OcriaError as error:
+            self.complain(str(error))
+            return
+        self.dismiss((pages, said))
+
+    @on(Button.Pressed, "#cancel")
+    def action_leave(self) -> None:
+        self.dismiss(None)
