@@ -7,10 +7,16 @@ origin top left.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from ocria.errors import InputError
 
 Box = tuple[float, float, float, float]
+_UNTOLD = {"untold": True}
+"""Marks a field that is not part of `to_dict`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +24,10 @@ class Event:
     """Base of all events."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data, with the kind of event in snake case under `type`."""
-        kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {"type": kind, **{name: v.as_dict() if hasattr(v, "as_dict") else v for name, v in values}}
+        """The fields as plain data, with the kind of event in snake case under `type`; `event_from_dict` reads it."""
+        values = ((f.name, getattr(self, f.name)) for f in fields(self) if "untold" not in f.metadata)
+        told = {name: v.as_dict() if hasattr(v, "as_dict") else v for name, v in values}
+        return {"type": _kind(type(self)), **told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,8 @@ class TokensAccepted(Event):
     page: int | None = None
     unit: int | None = None
     acceptance: Any = None
-    """The drafts by source and by position, an `ocria.runtime.acceptance.Acceptance`; None where there were none."""
+    """The drafts by source and by position, an `ocria.runtime.acceptance.Acceptance`, or what its `as_dict` gives where
+    the event was read back; None where there were none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +125,16 @@ class PageDone(Event):
     path: str
     page: int
     status: str
-    """`ok`, `blank`, `failed`, `truncated`, `degenerate` or `timeout`."""
+    """`ok`, `blank`, `failed`, `truncated`, `degenerate`, `timeout` or `cancelled`."""
     route: str
     seconds: float
     tokens_out: int
     markdown: str
     accept_length: float | None = None
     """As in `EngineTick`, of this page."""
-    result: Any = None
+    result: Any = field(default=None, metadata=_UNTOLD)
     """The `ocria.Page`, as it was read: what depends on other pages, such as the level of headings, is decided when the
     document is done. Not part of `to_dict`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        told = Event.to_dict(self)
-        del told["result"]
-        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +143,8 @@ class DocumentDone(Event):
     status: str
     """`ok`, `partial` (some pages failed), `failed` or `interrupted`."""
     seconds: float
-    document: Any = None
+    document: Any = field(default=None, metadata=_UNTOLD)
     """The `ocria.Document`; not part of `to_dict`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "type": "document_done", "path": self.path, "status": self.status, "seconds": self.seconds
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +231,8 @@ class EngineTick(Event):
     pages_per_s: float | None = None
     """Of the document that is being parsed, since it was opened."""
     acceptance: Any = None
-    """What became of drafts since the engine was made, by source and by position: an
-    `ocria.runtime.acceptance.Acceptance`; None without drafts."""
+    """What became of drafts since the engine was made, by source and by position, as in `TokensAccepted`; None without
+    drafts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +242,72 @@ class Note(Event):
     message: str
     path: str | None = None
     page: int | None = None
+
+
+def event_from_dict(told: Mapping[str, Any], also: Iterable[type[Event]] = ()) -> Event:
+    """The event that `to_dict` has told, also by way of JSON: lists become tuples.
+
+    What `to_dict` leaves out is None. An `acceptance` stays plain data, for its `as_dict` tells sums and not all that
+    was counted. Keys that no field has, as a newer ocria may write them, are passed over.
+
+    Args:
+        told: the plain data.
+        also: kinds of events beside those of this module.
+
+    Raises:
+        InputError: no such kind of event; a field is missing or holds what it cannot.
+    """
+    kind = told.get("type")
+    known = _KINDS.get(kind) if isinstance(kind, str) else None
+    event = known or next((other for other in also if _kind(other) == kind), None)
+    if event is None:
+        raise InputError(f"unknown kind of event {kind!r}", cure="A newer version of ocria may know it")
+    values = {}
+    for name, (hint, required) in _told_fields(event).items():
+        if name in told:
+            values[name] = _as_tuple(told[name])
+            if not _fits(values[name], hint):
+                raise InputError(f"event {kind!r}: {name} cannot be of type {type(told[name]).__name__}")
+        elif required:
+            raise InputError(f"event {kind!r}: {name} is missing")
+    return event(**values)
+
+
+def _kind(event: type[Event]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", event.__name__).lower()
+
+
+def _told_fields(event: type[Event]) -> dict[str, tuple[Any, bool]]:
+    """The type of each field that `to_dict` tells, and whether it must be there."""
+    if event not in _FIELDS:
+        hints = get_type_hints(event)
+        told = (f for f in fields(event) if "untold" not in f.metadata)
+        _FIELDS[event] = {f.name: (hints[f.name], f.default is f.default_factory is MISSING) for f in told}
+    return _FIELDS[event]
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(_as_tuple(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of an annotated type. An int is a float; a bool is neither."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if origin is tuple and isinstance(value, tuple):
+        each = inner[:1] * len(value) if inner[-1] is ... else inner
+        return len(each) == len(value) and all(map(_fits, value, each))
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    return isinstance(value, origin or hint)
+
+
+EVENTS: tuple[type[Event], ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Event)
+)[1:]
+"""All kinds of events here; the first class is their base."""
+_KINDS = {_kind(event): event for event in EVENTS}
+_FIELDS: dict[type[Event], dict[str, tuple[Any, bool]]] = {}
