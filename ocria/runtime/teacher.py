@@ -2,12 +2,15 @@
 
 import torch
 
+from ocria.model.image import ImageConfig
+from ocria.model.network import Qwen35
 from ocria.model.window import Window
 from ocria.ops.rope import text_rope
 from ocria.runtime.engine import Engine
 from ocria.runtime.prefill import embed_prompts
 from ocria.runtime.request import Request, Result
 from ocria.runtime.rounds import Loaded
+from ocria.runtime.sequence import Sequence
 
 
 class Teacher:
@@ -20,14 +23,9 @@ class Teacher:
     def logits(self, request: Request, result: Result) -> torch.Tensor:
         """Logits `[N, V]` of every token of the answer, with the answer itself as the input; the last row is that of
         the token which ended it, where one did."""
-        engine, text = self._engine, self._engine.config.text
+        engine = self._engine
         sequence = engine._intake.sequence(request, 0.0)
-        # The last token of what is fed stays out of the pass: that of the answer, or one in place of the stop token.
-        sequence.tokens = [*result.tokens, *([0] if result.finish_reason == "stop" else [])]
-        embed_prompts(engine.network, engine.image, [sequence], engine.options.encoder_patches)
-        cos, sin = text_rope(sequence.positions[:, None], text.rotary_dim, text.rope_theta, text.mrope_section)
-        hidden = engine.network.decoder(sequence.hidden[None], Window.whole(cos, sin, 1), None)
-        return engine.network.logits(hidden)[0, sequence.prompt_len - 1 :].float()
+        return answer_logits(engine.network, engine.image, sequence, result, engine.options.encoder_patches)
 
     @torch.inference_mode()
     def regrets(self, request: Request, result: Result) -> torch.Tensor:
@@ -40,3 +38,19 @@ class Teacher:
             stops = self._engine._intake.sequence(request, 0.0).bounds.stop_ids
             chosen = torch.cat([chosen, logits[-1:, list(stops)].amax(-1)])
         return logits.amax(-1) - chosen
+
+
+def answer_logits(
+    network: Qwen35, image: ImageConfig | None, sequence: Sequence, result: Result, patches: int
+) -> torch.Tensor:
+    """One pass of the network, prepared or not, over a prompt and the answer to it. sequence: the intake's record of
+    the request. Returns the logits fp32 `[N, V]` of the answer's tokens, and of the one which ended it, if one did."""
+    text = network.config.text
+    # The last token of what is fed stays out of the pass: that of the answer, or one in place of the stop token.
+    sequence.tokens = [*result.tokens, *([0] if result.finish_reason == "stop" else [])]
+    embed_prompts(network, image, [sequence], patches)
+    if sequence.error is not None:
+        raise sequence.error
+    cos, sin = text_rope(sequence.positions[:, None], text.rotary_dim, text.rope_theta, text.mrope_section)
+    hidden = network.decoder(sequence.hidden[None], Window.whole(cos, sin, 1), None)
+    return network.logits(hidden[:, sequence.prompt_len - 1 :])[0].float()
