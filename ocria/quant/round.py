@@ -16,6 +16,7 @@ from ocria.quant.codes import FP8_TINY, encode_fp4, encode_fp8
 from ocria.quant.tensors import BLOCK, GROUP, Activations, Fp8Weight, Granularity, Nvfp4Weight, require_groups
 
 Dialect = Literal["compressed-tensors", "modelopt"]
+Search = Literal["none", "four_over_six", "clip", "sweep"]
 
 CLIP_RATIOS = tuple(1 - step / 20 for step in range(11))
 """Shares of the largest number of a block, 1 to 0.5, that `clip` tries as the largest that is not clipped."""
@@ -33,18 +34,21 @@ def quantize_fp8(
     dialect: Dialect = "compressed-tensors",
     activations: Activations | None = None,
     input_scale: torch.Tensor | None = None,
+    scale: torch.Tensor | None = None,
 ) -> Fp8Weight:
-    """A weight `[N, K]` in FP8, each scale the largest magnitude it serves over 448.
+    """A weight `[N, K]` in FP8.
 
     activations: None for what goes with the granularity: `static` with an `input_scale` (fp32 `[]`), else `block` for
-    blocks and `token`. Raises CheckpointError for a weight that is no matrix or holds NaN or infinity.
+    blocks and `token`. scale: fp32 of the shape that goes with the granularity; None: the largest magnitude that each
+    serves over 448. Raises CheckpointError for a weight that is no matrix or holds NaN or infinity.
     """
     _check(weight)
-    scale = _amax(weight, granularity) / E4M3_MAX
-    scale = torch.where(scale == 0, 1.0 if dialect == "modelopt" else torch.finfo(torch.float32).eps, scale)
+    if scale is None:
+        scale = _amax(weight, granularity) / E4M3_MAX
+        scale = torch.where(scale == 0, 1.0 if dialect == "modelopt" else torch.finfo(torch.float32).eps, scale)
     codes = torch.empty(weight.shape, dtype=torch.float8_e4m3fn, device=weight.device)
-    for rows in _chunks(weight):
-        codes[rows] = encode_fp8(weight[rows].float() / _spread(scale, granularity, rows, weight.shape[1]))
+    for rows in row_chunks(weight):
+        codes[rows] = encode_fp8(weight[rows].float() / spread_scale(scale, granularity, rows, weight.shape[1]))
     if activations is None:
         activations = "static" if input_scale is not None else "block" if granularity == "block" else "token"
     return Fp8Weight(codes, scale, granularity, activations, input_scale)
@@ -54,7 +58,7 @@ def quantize_nvfp4(
     weight: torch.Tensor,
     *,
     dialect: Dialect = "compressed-tensors",
-    search: Literal["none", "four_over_six", "clip", "sweep"] = "none",
+    search: Search = "none",
     amax: float | torch.Tensor | None = None,
     importance: torch.Tensor | None = None,
     input_multiplier: torch.Tensor | None = None,
@@ -71,25 +75,31 @@ def quantize_nvfp4(
     """
     _check(weight)
     require_groups(weight.shape[1])
-    top = _HEADROOM if search == "four_over_six" else E4M3_MAX
     largest = _amax(weight, "tensor")
     if amax is not None:
         amax = torch.as_tensor(amax, dtype=torch.float32, device=weight.device).reshape(())
         if not amax >= largest:
             raise CheckpointError(f"the largest magnitude is {largest:g}, and {amax:g} was given as that")
         largest = amax
-    grid = _CompressedTensors(largest, top) if dialect == "compressed-tensors" else _ModelOpt(largest, top)
+    grid = nvfp4_grid(largest, dialect, search)
     rows, columns = weight.shape
     codes = torch.empty((rows, columns // 2), dtype=torch.uint8, device=weight.device)
     scales = torch.empty((rows, columns // GROUP), dtype=torch.float8_e4m3fn, device=weight.device)
     if importance is not None:
         importance = importance.float().view(-1, GROUP)
-    for part in _chunks(weight):
+    for part in row_chunks(weight):
         blocks = weight[part].float().unflatten(1, (-1, GROUP))
         tried = _candidates(grid, blocks.abs().amax(-1), search, importance is not None)
         scale, code = _best(grid, blocks, tried, importance)
         scales[part], codes[part] = encode_fp8(scale), pack_fp4(code.flatten(1))
     return Nvfp4Weight(codes, scales, grid.multiplier, input_multiplier, pre_quant_scale)
+
+
+def nvfp4_grid(amax: torch.Tensor, dialect: Dialect, search: Search = "none") -> "_CompressedTensors | _ModelOpt":
+    """The scales that serve magnitudes up to amax, fp32 `[]`: `.multiplier`, `.scale(amax of a block)` and
+    `.step(scale)`, by which `quantize_nvfp4` divides the weights of a block."""
+    top = _HEADROOM if search == "four_over_six" else E4M3_MAX
+    return (_CompressedTensors if dialect == "compressed-tensors" else _ModelOpt)(amax, top)
 
 
 class _CompressedTensors:
@@ -179,7 +189,7 @@ def _amax(weight: torch.Tensor, granularity: Granularity) -> torch.Tensor:
     return padded.unflatten(1, (-1, BLOCK)).unflatten(0, (-1, BLOCK)).amax((1, 3)).float()
 
 
-def _spread(scale: torch.Tensor, granularity: Granularity, rows: slice, columns: int) -> torch.Tensor:
+def spread_scale(scale: torch.Tensor, granularity: Granularity, rows: slice, columns: int) -> torch.Tensor:
     """The scale of every weight in these rows, in a shape that divides them."""
     if granularity == "tensor":
         return scale
@@ -189,7 +199,8 @@ def _spread(scale: torch.Tensor, granularity: Granularity, rows: slice, columns:
     return scale[index].repeat_interleave(BLOCK, 1)[:, :columns]
 
 
-def _chunks(weight: torch.Tensor) -> Iterator[slice]:
+def row_chunks(weight: torch.Tensor) -> Iterator[slice]:
+    """Ranges of rows of a matrix that are worth computing with at a time."""
     step = max(1, _CHUNK // max(1, weight.shape[1]))
     return (slice(start, min(start + step, len(weight))) for start in range(0, len(weight), step))
 
@@ -197,5 +208,5 @@ def _chunks(weight: torch.Tensor) -> Iterator[slice]:
 def _check(weight: torch.Tensor) -> None:
     if weight.ndim != 2 or not weight.is_floating_point():
         raise CheckpointError(f"a {weight.dtype} tensor of shape {list(weight.shape)} is not a matrix of numbers")
-    if not all(weight[part].isfinite().all() for part in _chunks(weight)):
+    if not all(weight[part].isfinite().all() for part in row_chunks(weight)):
         raise CheckpointError("NaN or infinity among the weights", cure="Was the checkpoint saved whole?")
