@@ -1,12 +1,14 @@
 """How fast could one step of the 4B model be? Bytes, operations and floor time of every op of a step.
 
     python bench/roofline.py                                     plain decoding, bf16, B200 and H200, batch 1 to 32
-    python bench/roofline.py --weights mix --drafts 15 --accept 12
+    python bench/roofline.py --weights nvfp4-mlp+fp8 --drafts 15 --accept 12
     python bench/roofline.py --config folder/config.json --kv-len 8192 --kv fp8
+    python bench/roofline.py --checkpoint folder                 what the files of a checkpoint hold
 
-The floor of an op is the longer of its bytes at the memory's speed and its operations at the unit's; a step is the
-sum of its ops, as they run one after the other. Nothing is measured. The last line of standard output is one JSON
-document.
+Bytes of weights are those of tensors: the model is built without values and its layers are given the formats of a
+recipe, or a checkpoint's own files decide. The floor of an op is the longer of its bytes at the memory's speed and its
+operations at the unit's; a step is the sum of its ops, as they run one after the other. Nothing is measured. The last
+line of standard output is one JSON document.
 """
 
 from __future__ import annotations
@@ -17,8 +19,13 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
+
 from ocria.errors import OcriaError
 from ocria.model.config import ModelConfig
+from ocria.model.network import Qwen35
+from ocria.quant.recipe import load_recipe, recipe_names
+from ocria.quant.step_bytes import ROLES, Part, linear_shapes, parts_of_checkpoint, parts_of_plan, step_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +42,16 @@ DEVICES = {
     "b200": Device(
         "B200",
         8.0e12,
-        {"bf16": 2.25e15, "fp8": 4.5e15, "tf32": 1.1e15, "fp32": 75e12},
-        "NVIDIA DGX B200 and HGX B200 data sheets: 64 TB/s and 72 PFLOPS of sparse FP8 for 8 GPUs; 75 TFLOPS FP32",
+        {"bf16": 2.25e15, "fp8": 4.5e15, "fp4": 9e15, "tf32": 1.1e15, "fp32": 75e12},
+        "NVIDIA DGX B200 and HGX B200 data sheets: 64 TB/s, 72 PFLOPS of sparse FP8 and 144 of sparse FP4 for 8 GPUs; "
+        "75 TFLOPS FP32",
     ),
     "h200": Device(
         "H200",
         4.8e12,
-        {"bf16": 989e12, "fp8": 1979e12, "tf32": 494e12, "fp32": 67e12},
-        "NVIDIA H200 data sheet, SXM: 4.8 TB/s; sparse 1979 TFLOPS BF16 and 3958 FP8; 67 TFLOPS FP32",
+        {"bf16": 989e12, "fp8": 1979e12, "fp4": 989e12, "tf32": 494e12, "fp32": 67e12},
+        "NVIDIA H200 data sheet, SXM: 4.8 TB/s; sparse 1979 TFLOPS BF16 and 3958 FP8; 67 TFLOPS FP32; no unit for FP4, "
+        "which is decoded to bf16",
     ),
 }
 
@@ -74,10 +83,11 @@ def config_4b() -> ModelConfig:
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, metavar="FILE", help="config.json of another model of the family")
+    parser.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="take the weights from its files")
     parser.add_argument("--device", nargs="+", choices=list(DEVICES), default=list(DEVICES))
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 12, 32])
-    mixes = "mix: MLP in NVFP4, mixers in FP8, head in bf16; mix-head: the head in NVFP4 too"
-    parser.add_argument("--weights", choices=["bf16", "fp8", "mix", "mix-head"], default="bf16", help=mixes)
+    recipes = f"a recipe: {', '.join(recipe_names())}, or a TOML file"
+    parser.add_argument("--weights", metavar="RECIPE", default="bf16", help=recipes)
     parser.add_argument("--kv", choices=["bf16", "fp8"], default="bf16")
     parser.add_argument("--kv-len", type=int, default=4096, metavar="N", help="rows that attention sees")
     parser.add_argument("--drafts", type=int, default=0, metavar="N", help="drafts verified beside the last token")
@@ -85,7 +95,33 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--ring", type=int, metavar="N", help="rows of the replay ring; default 64 with drafts, else 0: none"
     )
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.checkpoint and (arguments.config or arguments.weights != "bf16"):
+        parser.error("--checkpoint has weights and a configuration of its own")
+    return arguments
+
+
+def step_parts(arguments: argparse.Namespace) -> tuple[ModelConfig, list[Part], str]:
+    """The configuration, the tensors that a step reads, and what they are."""
+    if arguments.checkpoint:
+        config = ModelConfig.from_file(arguments.checkpoint / "config.json")
+        return config, parts_of_checkpoint(arguments.checkpoint), f"of {arguments.checkpoint}"
+    config = config_4b() if arguments.config is None else ModelConfig.from_file(arguments.config)
+    return config, recipe_parts(config, arguments.weights), f"by the recipe {arguments.weights}"
+
+
+def recipe_parts(config: ModelConfig, recipe: str | Path) -> list[Part]:
+    """The tensors that a step of a model of this configuration reads."""
+    with torch.device("meta"):
+        network = Qwen35(config)
+    return parts_of_plan(network, load_recipe(recipe).plan(linear_shapes(network)))
+
+
+def weight_summary(parts: list[Part]) -> dict:
+    """Bytes of all tensors, and how many there are of each role with their bytes."""
+    roles = {role: [part.nbytes for part in parts if part.role == role] for role in ROLES}
+    counted = {role: {"tensors": len(sizes), "bytes": sum(sizes)} for role, sizes in roles.items() if sizes}
+    return {"bytes": step_bytes(parts), "tensors": len(parts), "roles": counted}
 
 
 def floors(loads: list, device: Device) -> list[dict]:
@@ -138,20 +174,25 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    from step_load import Step, step_loads
+    from step_load import Step, step_loads, stored
 
-    config = config_4b() if arguments.config is None else ModelConfig.from_file(arguments.config)
+    config, parts, which = step_parts(arguments)
+    weights, summed = stored(parts), weight_summary(parts)
     rows = 1 + arguments.drafts
     accepted = float(rows) if arguments.accept is None else arguments.accept
     ring = (64 if arguments.drafts else 0) if arguments.ring is None else arguments.ring
     steps = [
-        Step(batch, rows, accepted, arguments.kv_len, ring, arguments.weights, 1 if arguments.kv == "fp8" else 2)
+        Step(batch, rows, accepted, arguments.kv_len, ring, 1 if arguments.kv == "fp8" else 2)
         for batch in arguments.batch
     ]
+    counted = ", ".join(f"{role} {one['tensors']} tensors {one['bytes'] / 1e9:.6f} GB"
+                        for role, one in summed["roles"].items())  # fmt: skip
     how = [
         f"Counted, not measured: {config.text.num_hidden_layers} layers, {rows} rows per request, {accepted:g} tokens "
-        f"accepted per step, weights {arguments.weights}, KV {arguments.kv} of {arguments.kv_len} rows, "
+        f"accepted per step, weights {which}, KV {arguments.kv} of {arguments.kv_len} rows, "
         f"{f'replay ring of {ring} rows' if ring else 'no replay ring: the state is read and written every step'}.",
+        f"Weights that a step reads, whatever the batch: {summed['bytes'] / 1e9:.3f} GB in {summed['tensors']} tensors "
+        f"({counted}); the rows of embeddings that are looked up are not among them.",
         "Each operand of an op crosses memory once (no reuse in the L2 cache between ops; partial results of split "
         "attention left out), residual adds are part of the norms, projections of one input are one product. "
         "No drafter, vision encoder or host.",
@@ -163,11 +204,11 @@ def report(arguments: argparse.Namespace) -> int:
     found = []
     for name in arguments.device:
         for step in steps:
-            ops = floors(step_loads(config, step), DEVICES[name])
+            ops = floors(step_loads(config, step, weights), DEVICES[name])
             total = summary(ops, step.batch, step.accepted)
             print_table(DEVICES[name], step.batch, ops, total)
             found.append({"device": name, **asdict(step), "total": total, "ops": ops})
-    print(json.dumps({"bench": "roofline", "method": how, "steps": found}))
+    print(json.dumps({"bench": "roofline", "method": how, "weights": summed, "steps": found}))
     return 0
 
 

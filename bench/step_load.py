@@ -1,11 +1,14 @@
-"""What one step of the decoder has to move and compute, op by op, counted from the configuration.
+"""What one step of the decoder has to move and compute, op by op, counted from the configuration and the weights.
 
 Bytes are those of main memory, each operand once: what a perfect implementation of the engine's own division into
-ops moves. Intermediates between two ops are written and read; inside an op nothing is.
+ops moves. Intermediates between two ops are written and read; inside an op nothing is. Norms and the constants of the
+recurrence are left out of the ops: below 0.1 %.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,21 +16,36 @@ import torch
 from ocria.errors import UsageError
 from ocria.model.config import ModelConfig, TextConfig
 from ocria.model.state import DecoderState
-
-FP8, NVFP4 = "fp8", "nvfp4"
-WEIGHT_BYTES = {"bf16": 2.0, FP8: 1.0, NVFP4: 0.5 + 1 / 16}
-"""A weight; an NVFP4 block of 16 has an e4m3 scale. Scales of whole rows or tensors are left out: below 0.1 %."""
-
-MIXES = {
-    "bf16": {},
-    "fp8": {"mlp": FP8, "attention": FP8, "deltanet": FP8},
-    "mix": {"mlp": NVFP4, "attention": FP8, "deltanet": FP8},
-    "mix-head": {"mlp": NVFP4, "attention": FP8, "deltanet": FP8, "head": NVFP4},
-}
-"""Formats by part of the network; what is not named is bf16, always so the a and b projections and the convolution.
-NVFP4 is weight-only (products in bf16), FP8 is weights and activations."""
+from ocria.quant.step_bytes import Part
 
 ACTIVATION = torch.bfloat16
+LAYER = "model.language_model.layers.{}."
+HEAD = "lm_head"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A weight in memory, its scales included. unit: what computes its products: FP8 weights meet inputs in FP8,
+    NVFP4 ones meet them in bf16, or in NVFP4 (`fp4`) where there is a number for the input."""
+
+    bytes: int
+    unit: str
+
+
+Weights = dict[str, Stored]
+"""By the name of the module."""
+
+
+def stored(parts: Iterable[Part]) -> Weights:
+    """The weights that these tensors make up."""
+    found: Weights = {}
+    scaled = {part.module for part in parts if part.role == "input"}
+    for part in parts:
+        four = "fp4" if part.module in scaled else "bf16"
+        unit = {"plain": "bf16", "fp8": "fp8", "nvfp4": four}[part.kind]
+        before = found[part.module].bytes if part.module in found else 0
+        found[part.module] = Stored(before + part.nbytes, unit)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +70,6 @@ class Step:
     accepted: float = 1.0
     kv_len: int = 4096
     ring: int = 0
-    mix: str = "bf16"
     kv_bytes: int = 2
 
     def __post_init__(self):
@@ -78,43 +95,57 @@ def cycle(ring: int, rows: int, accepted: float) -> Cycle:
     return Cycle(1 / steps, accepted * (steps - 1) / 2, accepted)
 
 
-def linear(name: str, times: int, step: Step, inputs: int, outputs: int, part: str) -> Load:
-    """A product of all rows with a weight `[outputs, inputs]`."""
-    kind = MIXES[step.mix].get(part, "bf16")
+def matmuls(
+    name: str, modules: Iterable[Sequence[str]], weights: Weights, step: Step, inputs: int, outputs: int
+) -> list[Load]:
+    """Products of all rows with weights `[outputs, inputs]`, each made of the modules given for it. The unit is that of
+    the first of them, which is by far the largest. Products of one kind are one Load."""
     rows = step.batch * step.rows
-    activations = rows * (inputs * (1 if kind == FP8 else 2) + outputs * 2)
-    weights = inputs * outputs * WEIGHT_BYTES[kind]
-    return Load(name, times, 1, weights + activations, 2 * rows * inputs * outputs, "fp8" if kind == FP8 else "bf16")
+    kinds = Counter((sum(weights[m].bytes for m in joined), weights[joined[0]].unit) for joined in modules)
+    loads = []
+    for (size, unit), times in kinds.items():
+        activations = rows * (inputs * {"fp8": 1, "fp4": 0.5625}.get(unit, 2) + outputs * 2)
+        loads.append(Load(name, times, 1, size + activations, 2 * rows * inputs * outputs, unit))
+    return loads
 
 
-def step_loads(config: ModelConfig, step: Step) -> list[Load]:
+def step_loads(config: ModelConfig, step: Step, weights: Weights) -> list[Load]:
     """Every op of a step, in the order of the step; kinds of layers one after the other."""
     text = config.text
     e = ACTIVATION.itemsize
     rows = step.batch * step.rows
     hidden = rows * text.hidden_size * e
     layers = text.num_hidden_layers
-    deltanet, attention = (text.layer_types.count(kind) for kind in ("linear_attention", "full_attention"))
+    deltanet, attention = (
+        [LAYER.format(i) for i, kind in enumerate(text.layer_types) if kind == wanted]
+        for wanted in ("linear_attention", "full_attention")
+    )
+    mlp = [f"{LAYER.format(i)}mlp." for i in range(layers)]
+    gate_up = [(f"{one}gate_proj", f"{one}up_proj") for one in mlp]
     rotary = rows * text.rotary_dim * 4
     ids = rows * 8
     return [
         Load("metadata", 1, 1, 4 * rotary + 4 * ids + 12 * step.batch * 8),
         Load("embed", 1, 1, 2 * hidden + ids),
         Load("add_rms_norm", 2 * layers, 1, 4 * hidden, 6 * rows * text.hidden_size),
-        *_deltanet(text, step, deltanet),
-        *_attention(text, step, attention),
-        linear("gate_up_proj", layers, step, text.hidden_size, 2 * text.intermediate_size, "mlp"),
+        *_deltanet(text, step, deltanet, weights),
+        *_attention(text, step, attention, weights),
+        *matmuls("gate_up_proj", gate_up, weights, step, text.hidden_size, 2 * text.intermediate_size),
         Load("silu_mul", layers, 1, 3 * rows * text.intermediate_size * e, 5 * rows * text.intermediate_size),
-        linear("down_proj", layers, step, text.intermediate_size, text.hidden_size, "mlp"),
+        *matmuls("down_proj", [(f"{one}down_proj",) for one in mlp], weights, step, text.intermediate_size,
+                  text.hidden_size),
         Load("final norm", 1, 1, 4 * hidden, 6 * rows * text.hidden_size),
-        linear("lm_head", 1, step, text.hidden_size, text.vocab_size, "head"),
+        *matmuls("lm_head", [(HEAD,)], weights, step, text.hidden_size, text.vocab_size),
         Load("choose", 1, 2, rows * text.vocab_size * e + ids + rows * 4, 3 * rows * text.vocab_size),
         Load("accept", 1, 1, 4 * ids + 16 * step.batch * 8),
-    ]
+    ]  # fmt: skip
 
 
-def _deltanet(text: TextConfig, step: Step, layers: int) -> list[Load]:
-    e = ACTIVATION.itemsize
+def _deltanet(text: TextConfig, step: Step, prefixes: list[str], weights: Weights) -> list[Load]:
+    e, layers = ACTIVATION.itemsize, len(prefixes)
+    leaves = ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
+    projections = [[f"{prefix}linear_attn.{leaf}" for leaf in leaves] for prefix in prefixes]
+    projected = text.conv_dim + text.value_dim + 2 * text.linear_num_value_heads
     rows = step.batch * step.rows
     heads, dk, dv = text.linear_num_value_heads, text.linear_key_head_dim, text.linear_value_head_dim
     state = DecoderState.allocate(text, 1, 1, ACTIVATION, "meta", step.ring, step.rows)
@@ -140,29 +171,27 @@ def _deltanet(text: TextConfig, step: Step, layers: int) -> list[Load]:
     replay = inputs + rows * text.value_dim * e + step.batch * checkpoint * (1 + turn.flush) + ring
     window = step.batch * (text.linear_conv_kernel_dim - 1 + step.rows) * row_conv
     taps = text.conv_dim * text.linear_conv_kernel_dim * e
-    projected = text.conv_dim + text.value_dim
-    # a and b stay in bf16 in every mix, but the product of all four is one launch.
-    into = linear("in_proj", layers, step, text.hidden_size, projected, "deltanet")
-    small = linear("in_proj", layers, step, text.hidden_size, 2 * heads, "gates")
-    joined = into.bytes + small.bytes - rows * text.hidden_size * e
     return [
-        Load("in_proj", layers, 1, joined, into.operations + small.operations, into.peak),
+        *matmuls("in_proj", projections, weights, step, text.hidden_size, projected),
         Load("gated_conv", layers, 1, rows * qkv + rows * 2 * heads * e + window + taps + inputs, conv),
         Load("replay", layers, 1, replay, products + fold, "tf32"),
         Load("gated_rms_norm", layers, 1, 3 * rows * text.value_dim * e, 12 * rows * text.value_dim),
-        linear("out_proj", layers, step, text.value_dim, text.hidden_size, "deltanet"),
-    ]
+        *matmuls("out_proj", [(f"{prefix}linear_attn.out_proj",) for prefix in prefixes], weights, step,
+                  text.value_dim, text.hidden_size),
+    ]  # fmt: skip
 
 
-def _attention(text: TextConfig, step: Step, layers: int) -> list[Load]:
-    e = ACTIVATION.itemsize
+def _attention(text: TextConfig, step: Step, prefixes: list[str], weights: Weights) -> list[Load]:
+    e, layers = ACTIVATION.itemsize, len(prefixes)
+    projections = [[f"{prefix}self_attn.{leaf}_proj" for leaf in "qkv"] for prefix in prefixes]
     rows = step.batch * step.rows
     query = text.num_attention_heads * text.head_dim
     kv = 2 * text.num_key_value_heads * text.head_dim
     seen = step.batch * (step.kv_len - step.rows) * kv * step.kv_bytes
     around = rows * (2 * query + kv + query) * e + rows * kv * step.kv_bytes + rows * 2 * text.rotary_dim * 4
     return [
-        linear("qkv_proj", layers, step, text.hidden_size, 2 * query + kv, "attention"),
+        *matmuls("qkv_proj", projections, weights, step, text.hidden_size, 2 * query + kv),
         Load("attend", layers, 3, seen + around, 4 * rows * step.kv_len * query, "bf16"),
-        linear("o_proj", layers, step, query, text.hidden_size, "attention"),
-    ]
+        *matmuls("o_proj", [(f"{prefix}self_attn.o_proj",) for prefix in prefixes], weights, step, query,
+                  text.hidden_size),
+    ]  # fmt: skip

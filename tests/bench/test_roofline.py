@@ -3,21 +3,39 @@ metadata op really stepped, and sums done by hand."""
 
 import json
 import random
+from functools import cache
 
 import pytest
 import roofline
 import step_load
 import torch
-from step_load import Step, step_loads
+from step_load import Step, step_loads, stored
 
-from ocria.errors import UsageError
+from ocria.document.reader import NANO
+from ocria.errors import ConfigError, UsageError
+from ocria.model.checkpoint import load_network
+from ocria.model.config import ModelConfig
 from ocria.model.network import Qwen35
 from ocria.model.state import DecoderState
 from ocria.ops.metadata import metadata
+from ocria.quant.formats import write_checkpoint
+from ocria.quant.recipe import load_recipe
+from ocria.quant.round import quantize_fp8, quantize_nvfp4
+from ocria.quant.step_bytes import linear_shapes, parts_of_checkpoint, parts_of_plan, step_bytes
+
+RECIPES = ("bf16", "fp8", "nvfp4-mlp+fp8", "nvfp4-mlp+fp8+head", "nvfp4")
 
 
-def loads(**settings) -> dict:
-    return {load.name: load for load in step_loads(roofline.config_4b(), Step(**settings))}
+@cache
+def parts(recipe: str) -> list:
+    return roofline.recipe_parts(roofline.config_4b(), recipe)
+
+
+def loads(recipe: str = "bf16", **settings) -> dict:
+    found = step_loads(roofline.config_4b(), Step(**settings), stored(parts(recipe)))
+    by_name = {load.name: load for load in found}
+    assert len(by_name) == len(found), "one kind of each"
+    return by_name
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +93,79 @@ def test_a_decode_step_reads_and_writes_the_whole_state():
     assert kv == 32 * 2**10
 
 
-def test_known_budget():
+@pytest.mark.parametrize(
+    ("recipe", "gigabytes", "tensors"),
+    [("bf16", 8.40, 426), ("nvfp4-mlp+fp8", 3.85, 722), ("nvfp4-mlp+fp8+head", 2.93, 724)],
+)
+def test_known_budget(recipe, gigabytes, tensors):
     """Published weights of a step at 4B: 8.40 GB in bf16, 3.85 GB mixed, 2.93 GB with the head in NVFP4."""
+    found = parts(recipe)
+    assert step_bytes(found) / 1e9 == pytest.approx(gigabytes, rel=0.01)
+    # 24 layers of 14 tensors, 8 of 11, the head and the last norm: 426. 6 and 7 of them can be quantised, and the head;
+    # each then has scales too, and in NVFP4 a multiplier.
+    assert len(found) == tensors
+    weights = loads(recipe, batch=0)
     names = ("in_proj", "out_proj", "qkv_proj", "o_proj", "gate_up_proj", "down_proj", "lm_head")
-    for mix, gigabytes in (("bf16", 8.40), ("mix", 3.85), ("mix-head", 2.93)):
-        found = loads(batch=0, mix=mix)
-        weights = sum(found[name].times * found[name].bytes for name in names)
-        assert weights / 1e9 == pytest.approx(gigabytes, abs=0.012), mix  # a and b, in bf16, are not in the budget
-        for device, bandwidth in (("b200", 8e12), ("h200", 4.8e12)):
-            rows = roofline.floors(list(found.values()), roofline.DEVICES[device])
-            assert sum(row["seconds"] for row in rows if row["name"] in names) == pytest.approx(weights / bandwidth)
+    multiplied = sum(weights[name].times * weights[name].bytes for name in names)
+    assert 0.998 < multiplied / step_bytes(found) < 1, "all else is small"
+    for device, bandwidth in (("b200", 8e12), ("h200", 4.8e12)):
+        rows = roofline.floors(list(weights.values()), roofline.DEVICES[device])
+        assert sum(row["seconds"] for row in rows if row["name"] in names) == pytest.approx(multiplied / bandwidth)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_counted_tensors_are_those_that_the_quantiser_makes(recipe):
+    """Of a small model whose weights are really quantised, by the recipe's own formats."""
+    config = ModelConfig.from_file(NANO / "config.json")
+    network = Qwen35(config)
+    plan = load_recipe(recipe).plan(linear_shapes(network))
+    counted = parts_of_plan(network, plan)
+    shapes = linear_shapes(network)
+    for module, format in plan.items():
+        weight = torch.randn(shapes[module])
+        made = quantize_nvfp4(weight) if format.kind == "nvfp4" else quantize_fp8(weight, format.granularity)
+        assert sum(part.nbytes for part in counted if part.module == module) == made.nbytes
+    rest = [p for name, p in network.model.language_model.named_parameters() if "embed_tokens" not in name]
+    plain = sum(part.nbytes for part in counted if part.kind == "plain" and part.module != "lm_head")
+    quantised = sum(2 * shapes[module][0] * shapes[module][1] for module in plan if module != "lm_head")
+    fp32 = 2 * sum(p.numel() for layer in network.model.language_model.layers if hasattr(layer, "linear_attn")
+                   for p in (layer.linear_attn.A_log, layer.linear_attn.norm.weight))  # fmt: skip
+    assert plain == 2 * sum(p.numel() for p in rest) + fp32 - quantised
+    assert [part.nbytes for part in counted if part.module == "lm_head" and part.kind == "plain"] == (
+        [] if "lm_head" in plan else [2 * 272 * 256]
+    )
+
+
+def test_a_checkpoint_s_files_decide(tmp_path, capsys):
+    """The shipped one, and a mixed one that is written from it, whose configuration is then taken away."""
+    network = load_network(NANO, ModelConfig.from_file(NANO / "config.json"))[0]
+    plain = parts_of_checkpoint(NANO)
+    assert sorted(plain) == sorted(parts_of_plan(network, {}))
+    recipe = load_recipe("nvfp4-mlp+fp8+head")
+    plan = recipe.plan(linear_shapes(network))
+    shapes = {name: torch.empty(shape).normal_() for name, shape in linear_shapes(network).items()}
+    weights = {name: quantize_nvfp4(shapes[name]) if format.kind == "nvfp4" else quantize_fp8(shapes[name], "channel")
+               for name, format in plan.items()}  # fmt: skip
+    write_checkpoint(tmp_path / "out", NANO, weights, "compressed-tensors")
+    found = parts_of_checkpoint(tmp_path / "out")
+    assert sorted(found) == sorted(parts_of_plan(network, plan))
+    assert roofline.main(["--checkpoint", str(tmp_path / "out"), "--batch", "1"]) == 0
+    document = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert document["weights"]["bytes"] == step_bytes(found)
+    assert document["weights"]["roles"]["multiplier"]["tensors"] == sum(f.kind == "nvfp4" for f in plan.values())
+
+
+def test_layers_that_differ_are_rows_of_their_own(tmp_path):
+    path = tmp_path / "half.toml"
+    path.write_text('[[rules]]\nmodules = "*.layers.[0-9].mlp.*"\nformat = "nvfp4-w4a4"\n')
+    config = roofline.config_4b()
+    found = step_loads(config, Step(batch=3), stored(roofline.recipe_parts(config, path)))
+    rows = {load.peak: load for load in found if load.name == "down_proj"}
+    assert {peak: load.times for peak, load in rows.items()} == {"fp4": 10, "bf16": 22}
+    weight = 2560 * 9216
+    assert rows["bf16"].bytes - rows["fp4"].bytes == 2 * weight - weight * 9 // 16 - 8 + 3 * 9216 * (2 - 9 / 16)
+    for device in roofline.DEVICES.values():
+        assert all(row["seconds"] >= 0 for row in roofline.floors(found, device))
 
 
 @pytest.mark.parametrize(("ring", "rows"), [(16, 1), (64, 1), (16, 8), (64, 16), (32, 16), (64, 5)])
@@ -143,7 +224,7 @@ def test_the_floor_is_the_longer_of_memory_and_arithmetic():
 
 
 def test_output(capsys):
-    assert roofline.main(["--batch", "1", "12", "--weights", "mix", "--drafts", "15", "--accept", "12"]) == 0
+    assert roofline.main(["--batch", "1", "12", "--weights", "nvfp4-mlp+fp8", "--drafts", "15", "--accept", "12"]) == 0
     out = capsys.readouterr().out
     document = json.loads(out.splitlines()[-1])
     assert [(one["device"], one["batch"]) for one in document["steps"]] == [
@@ -163,9 +244,12 @@ def test_impossible_settings_are_refused(options, capsys):
     assert "roofline: " in capsys.readouterr().err
 
 
-def test_another_model(tmp_path, capsys):
-    from ocria.document.reader import NANO
+def test_a_recipe_that_does_not_exist_is_refused(capsys):
+    assert roofline.main(["--weights", "nvfp5"]) == ConfigError.exit_code
+    assert "nvfp5" in capsys.readouterr().err
 
+
+def test_another_model(capsys):
     assert roofline.main(["--config", str(NANO / "config.json"), "--batch", "1", "--device", "h200"]) == 0
     (step,) = json.loads(capsys.readouterr().out.splitlines()[-1])["steps"]
     assert step["total"]["bytes"] < 20e6
