@@ -22,6 +22,7 @@ from ocria.cli.models import add_models
 from ocria.cli.parse import add_parse
 from ocria.cli.parser import Parser
 from ocria.cli.settings import settle
+from ocria.cli.tui import add_tui
 from ocria.errors import EXIT_INTERRUPTED, EXIT_OK, OcriaError
 from ocria.progress import Log, Reporter, make_reporter
 
@@ -86,6 +87,7 @@ def build_parser() -> Parser:
     parser.set_defaults(progress="none", quiet=False, verbose=False, log_file=None, log_format="text")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_parse(commands)
+    add_tui(commands, commands.choices["parse"])
     add_models(commands)
     add_doctor(commands)
     add_config(commands, commands.choices["parse"])

@@ -54,7 +54,7 @@ def add_parse(commands: Any) -> None:
         metavar="INPUT",
         help="files, folders, patterns such as '**/*.pdf', or - for standard input",
     )
-    _take_inputs_anywhere(parser)
+    take_inputs_anywhere(parser)
     _add_inputs(parser.add_argument_group("inputs"))
     _add_output(parser.add_argument_group("output"))
     _add_long_runs(parser.add_argument_group("runs over several documents"))
@@ -243,7 +243,7 @@ def _formats(text: str) -> list[str]:
     return names
 
 
-def _take_inputs_anywhere(parser: argparse.ArgumentParser) -> None:
+def take_inputs_anywhere(parser: argparse.ArgumentParser) -> None:
     """argparse takes arguments without a name in one piece; here they may stand between options."""
     parse_known = parser.parse_known_args
 

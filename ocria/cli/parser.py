@@ -8,7 +8,7 @@ import copy
 import difflib
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NoReturn
 
 from ocria.cli.output import to_standard_output
@@ -85,6 +85,18 @@ class Parser(argparse.ArgumentParser):
                 own.told, own.help = own.help, argparse.SUPPRESS  # completion tells it
                 self._add_action(own)
         self._mutually_exclusive_groups.extend(other._mutually_exclusive_groups)
+
+    def share(self, other: Parser, left_out: Collection[str]) -> None:
+        """Take the groups of another parser with their options, but for those kept under names in `left_out` and those
+        that this one has."""
+        taken = {string for action in self.all_options() for string in action.option_strings}
+        for group in other._action_groups:
+            actions = [a for a in group._group_actions if a.option_strings and a.dest not in left_out]
+            actions = [action for action in actions if not taken & set(action.option_strings)]
+            if actions:
+                own = self.add_argument_group(group.title, group.description)
+                for action in actions:
+                    own._add_action(copy.copy(action))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         for action in self.options():
