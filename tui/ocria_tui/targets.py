@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ocria.document.write import EXTENSIONS, check_writable
+from ocria.document.write import EXTENSIONS
 from ocria.errors import OutputError, UsageError
 
 
 def targets(path: str, formats: Sequence[str], target: str) -> list[Path]:
     """One file a format. A folder gets those of `ocria parse --output-dir`, such as `a.pdf.md`; of one format the
-    target may be the file itself, which it is where its suffix is that of a format, or where it is a file.
+    target is the file itself where its name has a suffix and is not that of a folder.
 
     Args:
         path: of the document.
@@ -23,21 +23,19 @@ def targets(path: str, formats: Sequence[str], target: str) -> list[Path]:
         OutputError: a place that cannot be written to.
     """
     place = Path(target)
-    is_folder = place.is_dir() or target.endswith(os.sep)
+    if place.is_dir() or target.endswith(os.sep) or not place.suffix:
+        check_folder(target)
+        return [place / f"{os.path.basename(path)}{EXTENSIONS[kind]}" for kind in formats]
+    if len(formats) > 1:
+        cure = "Name a folder, or choose one format"
+        raise UsageError(f"one file cannot hold {len(formats)} formats", path=target, cure=cure)
     named = {suffix: kind for kind, suffix in EXTENSIONS.items()}.get(place.suffix.lower())
-    if not is_folder and (place.exists() or named is not None):
-        if len(formats) > 1:
-            cure = "Name a folder, or choose one format"
-            raise UsageError(f"one file cannot hold {len(formats)} formats", path=target, cure=cure)
-        if named is not None and named != formats[0]:
-            raise UsageError(f"the name is that of {named}, not of {formats[0]}", path=target, cure="Name another file")
-        if os.path.exists(path) and place.exists() and place.samefile(path):
-            raise OutputError("the output is the document itself", path=target, cure="Name another file")
-        check_writable(str(place))
-        return [place]
-    check_folder(target)
-    name = os.path.basename(path)
-    return [place / f"{name}{EXTENSIONS[kind]}" for kind in formats]
+    if named not in (None, formats[0]):
+        raise UsageError(f"the name is that of {named}, not of {formats[0]}", path=target, cure="Choose another name")
+    if os.path.exists(path) and place.exists() and place.samefile(path):
+        raise OutputError("the output is the document itself", path=target, cure="Choose another name")
+    check_folder(str(place.parent))
+    return [place]
 
 
 def check_folder(path: str) -> None:

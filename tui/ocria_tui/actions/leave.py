@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocria_tui.actions.view import View, is_unfinished
+from ocria_tui.actions.view import View
 
 ASK_SECONDS = 6.0
 """How long the second press is waited for."""
@@ -11,7 +11,7 @@ ASK_SECONDS = 6.0
 def quit_app(app: View) -> None:
     """End, at the second press where something is being read."""
     running = app.session.live and app.state.ended is None
-    left = sum(map(is_unfinished, app.state.documents.values())) if running else 0
+    left = sum(not document.ended for document in app.state.documents.values()) if running else 0
     if not left or app.quit_asked:
         app.exit()
         return

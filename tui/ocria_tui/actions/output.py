@@ -30,9 +30,11 @@ def export(app: View) -> None:
         refuse(app, "No page of this document is done yet.")
         return
 
-    def answered(chosen: tuple[tuple[str, ...], str] | None) -> None:
-        if chosen is not None:
-            app.session.export(document.path, *chosen)
+    def answered(chosen: tuple[tuple[str, ...], str, bool] | None) -> None:
+        if chosen is None:
+            return
+        formats, target, replaces = chosen
+        app.session.export(document.path, formats, target, **({"overwrite": True} if replaces else {}))
 
     options = app.session.options
     formats, folder = options.get("formats") or ("md",), str(options.get("output_dir") or OUTPUT_DIR)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ocria_tui.actions.view import View, count, is_open, is_unfinished, no_engine, refuse, shown
+from ocria_tui.actions.view import View, count, no_engine, refuse, shown
 from ocria_tui.screens.confirm import Confirm
 from ocria_tui.screens.retry import Retry
 
@@ -23,7 +23,7 @@ def cancel_page(app: View) -> None:
     if found is None or no_engine(app):
         return
     document, page = found
-    if page is None or not is_open(page):
+    if page is None or page.done:
         refuse(app, "This page is not being read." if page is None else f"Page {page.number} is done already.")
         return
     app.session.cancel(document.path, page.number)
@@ -36,7 +36,7 @@ def cancel_document(app: View) -> None:
     if found is None or no_engine(app):
         return
     document, _ = found
-    if not is_unfinished(document):
+    if document.ended:
         refuse(app, "This document is done already.")
         return
     app.session.cancel(document.path)
@@ -47,7 +47,7 @@ def cancel_all(app: View) -> None:
     """Give up everything, once that is confirmed."""
     if no_engine(app):
         return
-    left = [document for document in app.state.documents.values() if is_unfinished(document)]
+    left = [document for document in app.state.documents.values() if not document.ended]
     if not left:
         refuse(app, "Nothing is being read.")
         return
@@ -65,7 +65,7 @@ def retry(app: View) -> None:
     if found is None or no_engine(app):
         return
     document, page = found
-    if page is not None and is_open(page):
+    if page is not None and not page.done:
         refuse(app, f"Page {page.number} is being read.")
         return
     app.session.retry(document.path, None if page is None else [page.number])

@@ -6,9 +6,7 @@ from typing import Any, Protocol
 
 from ocria_tui.session import Session
 from ocria_tui.settings import AppSettings
-from ocria_tui.state import LIVE, QUEUED, AppState, DocumentState, PageState
-
-RUNNING = "running"
+from ocria_tui.state import AppState, DocumentState, PageState
 
 
 class View(Protocol):
@@ -48,16 +46,6 @@ def shown(app: View) -> tuple[DocumentState, PageState | None] | None:
 def refuse(app: View, why: str) -> None:
     """Tell why something is not done."""
     app.notify(why, severity="warning")
-
-
-def is_open(page: PageState) -> bool:
-    """Whether a page waits or is being read."""
-    return page.status == QUEUED or page.status in LIVE
-
-
-def is_unfinished(document: DocumentState) -> bool:
-    """Whether a document waits or is being read."""
-    return document.status in (QUEUED, RUNNING) or any(page.status in LIVE for page in document.pages.values())
 
 
 def no_engine(app: View) -> bool:

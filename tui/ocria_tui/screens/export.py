@@ -20,8 +20,9 @@ from ocria_tui.screens.paths import PathSuggester
 from ocria_tui.targets import targets
 
 
-class Export(Dialog[tuple[tuple[str, ...], str]]):
-    """Gives formats and a target: a file of one format, or a folder. What exists is replaced once that is confirmed."""
+class Export(Dialog[tuple[tuple[str, ...], str, bool]]):
+    """Gives formats, a target (a file of one format, or a folder), and whether to replace what exists there, which is
+    asked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "take", "Write")]
 
@@ -59,12 +60,12 @@ class Export(Dialog[tuple[tuple[str, ...], str]]):
             return
         there = [file for file in files if os.path.lexists(file)]
         if not there:
-            self.dismiss((formats, target))
+            self.dismiss((formats, target, False))
             return
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self.dismiss((formats, target))
+                self.dismiss((formats, target, True))
 
         self.app.push_screen(Confirm(f"Replace {', '.join(map(str, there))}?", "Replace"), answered)
 

@@ -71,6 +71,10 @@ class Form(Vertical):
         ParseOptions(**{**known, **said})
         return said
 
+    def changed(self) -> dict[str, Any]:
+        """Those of `values` that differ from what held."""
+        return {name: v for name, v in self.values().items() if v != self.options.get(name, _DEFAULTS[name])}
+
     def _value(self, line: Field) -> Any:
         if line.choices:
             return self.query_one(f"#{line.name}", Select).value

@@ -18,7 +18,7 @@ from ocria_tui.screens.form import READING, Form
 
 
 class Retry(Dialog[tuple[list[int] | None, dict[str, Any]]]):
-    """Gives the pages, None for all, and options beside those of the session."""
+    """Gives the pages, None for all, and the options that are to be others than those of the session."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "take", "Read again")]
 
@@ -48,7 +48,7 @@ class Retry(Dialog[tuple[list[int] | None, dict[str, Any]]]):
             pages = select_pages(text, self.pages[-1]) if text and self.pages else None
             if pages is not None and (strange := sorted(set(pages) - set(self.pages))):
                 raise UsageError(f"page {strange[0]} is not among the pages of this run")
-            said = self.query_one(Form).values()
+            said = self.query_one(Form).changed()
         except OcriaError as error:
             self.complain(str(error))
             return
