@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from textual.binding import Binding
-from textual.keys import Keys, _character_to_key, key_to_character
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys, _character_to_key, key_to_character
 
 from ocria.config import default_path, read_config
 from ocria.errors import UsageError
@@ -50,6 +50,7 @@ ACTIONS = (
     Action("cancel_all", "ctrl+x", "Cancel all", "Give up everything that is running or waits.", PAGES),
     Action("retry", "r", "Retry", "Read the page that is shown again.", PAGES, shown=True),
     Action("retry_with", "R", "Retry with…", "Read pages again with other settings.", PAGES),
+    Action("restart", "ctrl+r", "Restart", "Start an engine that has ended, or a recording again.", PAGES),
     Action("search", "slash", "Search", "Look for words in all pages of the document.", TEXT, shown=True),
     Action("next_hit", "n", "Next hit", "Go to the next place where the words were found.", TEXT),
     Action("previous_hit", "N", "Previous hit", "Go to the place before.", TEXT),
@@ -116,7 +117,7 @@ def keys_of(keymap: Mapping[str, str]) -> dict[str, list[str]]:
 def _key(key: str, place: str) -> str:
     """A key as Textual names it."""
     *modifiers, last = key.split("+") if len(key) > 1 else [key]
-    named = {item.value.split("+")[-1] for item in Keys}
+    named = {item.value.split("+")[-1] for item in Keys} | set(KEY_NAME_REPLACEMENTS.values())
     unknown = [word for word in modifiers if word not in _MODIFIERS]
     if unknown or not (last in named or key_to_character(last) is not None):
         word = unknown[0] if unknown else last

@@ -51,6 +51,9 @@ class Actions:
     def action_retry_with(self) -> None:
         reading.retry_with(self)
 
+    def action_restart(self) -> None:
+        reading.restart(self)
+
     def action_search(self) -> None:
         text.search(self)
 

@@ -88,3 +88,11 @@ def retry_with(app: View) -> None:
 
     screen = Retry(sorted(document.pages), None if page is None else page.number, dict(app.session.options))
     app.push_screen(screen, answered)
+
+
+def restart(app: View) -> None:
+    """Start an engine that has ended, or a recording again."""
+    if app.session.live and app.state.ended is None:
+        refuse(app, "The engine is running.")
+    else:
+        app.session.restart()
