@@ -49,13 +49,6 @@ class PageState:
     def done(self) -> bool:
         return self.status not in UNFINISHED
 
-    @property
-    def text(self) -> str:
-        """Markdown of the whole page, or until then the lines that came, in reading order."""
-        if self.markdown:
-            return self.markdown
-        return "\n".join(self.units[unit] for unit in sorted(self.units))
-
 
 @dataclass(slots=True)
 class DocumentState:

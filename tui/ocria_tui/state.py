@@ -104,6 +104,10 @@ class AppState:
     """How long reading has stood still at the user's wish, the present pause not included."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many pages of all documents have each status."""
+    statuses: Counter[str] = field(default_factory=Counter)
+    """How many documents have each status."""
+    changes: int = 0
+    """Grows with the `version` of any document."""
     unopened: int = 0
     """Documents that wait and whose number of pages is not known."""
     live: dict[tuple[str, int], None] = field(default_factory=dict)
@@ -121,6 +125,10 @@ class AppState:
         """Seconds of the run without its pauses."""
         here = 0.0 if self.paused_since is None else max(0.0, self.now - self.paused_since)
         return self.now - self.paused_s - here
+
+    @property
+    def documents_ended(self) -> int:
+        return len(self.documents) - self.statuses[QUEUED] - self.statuses[RUNNING]
 
     @property
     def pages_left(self) -> int:
@@ -186,7 +194,7 @@ def apply(state: AppState, at: float, event: Event) -> None:
         case DocumentWritten() | Exported():
             document = _document(state, event.path)
             document.outputs = tuple(event.outputs)
-            document.version += 1
+            _changed(state, document)
             _log(state, LogLine(at, "info", f"wrote {', '.join(event.outputs)}", event.path))
         case BatchDone():
             _log(state, LogLine(at, "info", batch_line(event)))
@@ -224,9 +232,8 @@ def _page_done(state: AppState, event: PageDone) -> None:
     page.accept_length, page.markdown = event.accept_length, event.markdown
     if event.result is not None and event.result.error is not None:
         page.error = event.result.error
+    page.units.clear()
     page.touched.clear()
-    if event.markdown:  # else what came of it is all there is
-        page.units.clear()
     state.estimate.see(event)
     _turn(state, event.path, page, event.status)
 
@@ -264,7 +271,9 @@ def _document(state: AppState, path: str) -> DocumentState:
     document = state.documents.get(path)
     if document is None:
         document = state.documents[path] = DocumentState(path)
+        state.statuses[QUEUED] += 1
         state.unopened += 1
+        state.changes += 1
     return document
 
 
@@ -292,7 +301,7 @@ def _add(state: AppState, document: DocumentState, number: int) -> PageState:
         document.order.append(number)
     document.counts[QUEUED] += 1
     state.counts[QUEUED] += 1
-    document.version += 1
+    _changed(state, document)
     return page
 
 
@@ -336,7 +345,7 @@ def _turn(state: AppState, path: str, page: PageState, status: str) -> None:
     for counts in (document.counts, state.counts):
         counts[page.status] -= 1
         counts[status] += 1
-    document.version += 1
+    _changed(state, document)
     page.status = status
     key = (path, page.number)
     if status in LIVE:
@@ -366,8 +375,15 @@ def _look(state: AppState) -> None:
 def _set_status(state: AppState, document: DocumentState, status: str) -> None:
     if not document.pages:
         state.unopened += (status == QUEUED) - (document.status == QUEUED)
+    state.statuses[document.status] -= 1
+    state.statuses[status] += 1
     document.status = status
+    _changed(state, document)
+
+
+def _changed(state: AppState, document: DocumentState) -> None:
     document.version += 1
+    state.changes += 1
 
 
 def _end(state: AppState, document: DocumentState, status: str, rest: str) -> None:
