@@ -18,7 +18,7 @@ from ocria.batch.options import BatchOptions
 from ocria.batch.outputs import check_free, contents, is_hopeless, output_names, sweep, write_all
 from ocria.batch.tally import document_code
 from ocria.document.options import ParseOptions
-from ocria.document.result import Document
+from ocria.document.result import CANCELLED, Document
 from ocria.errors import EncryptedError, OcriaError, OutputError
 from ocria.events import DocumentWritten
 
@@ -108,11 +108,13 @@ class OutputFolder:
                 raise
             raise DocumentFault(error) from error
         status, code = document.status, document_code(document)
+        cancelled = any(page.status == CANCELLED for page in document.pages)
         entry = Entry(
-            name, stem, self._settings, document.sha256, self._stamp, status, _reason(document), code, outputs=digests
-        )
+            name, stem, self._settings, document.sha256, self._stamp, status, _reason(document), code,
+            cancelled=cancelled, outputs=digests,
+        )  # fmt: skip
         self._manifest.end(entry)
-        self._kept.close(forget=status == "ok")
+        self._kept.close(forget=status == "ok" and not self._batch.keep_pages)
         return DocumentWritten(document.path, tuple(str(self.root / output) for output in digests))
 
     def leave(self) -> None:
@@ -145,7 +147,7 @@ def names_of(inputs: Sequence[Input], root: Path) -> dict[str, str]:
 
 def is_done(entry: Entry, item: Input, manifest: Manifest, batch: BatchOptions, settings: str) -> bool:
     """Whether what an entry says still holds for this input and these options."""
-    if not batch.resume or entry.settings != settings or item.path == STDIN:
+    if not batch.resume or entry.cancelled or entry.settings != settings or item.path == STDIN:
         return False
     if entry.status != "ok" and batch.retry_failed:
         return False

@@ -29,6 +29,8 @@ class BatchOptions:
     """Pass over what is done already, and go on with what is half done."""
     retry_failed: bool = False
     """Read pages and documents again that failed in an earlier run."""
+    keep_pages: bool = False
+    """Keep the pages of documents that are done as well, for who shows them later."""
 
     def __post_init__(self) -> None:
         for name in self.formats:

@@ -9,7 +9,8 @@ from ocria.events import Event
 
 @dataclass(frozen=True, slots=True)
 class DocumentQueued(Event):
-    """A document waits for its turn. pages: None where their number is not known before it is opened."""
+    """A document waits for its turn, or some of its pages do once more. pages: those that will be read, None where they
+    are not known before it is opened; once they are it is told again."""
 
     path: str
     pages: tuple[int, ...] | None = None
@@ -59,3 +60,9 @@ class SessionEnded(Event):
 
     message: str | None = None
     cure: str | None = None
+
+
+MESSAGES = (
+    DocumentQueued, DocumentCancelled, PausedChanged, PageImage, Exported, Refused, SessionEnded,
+)  # fmt: skip
+"""All of them, for who reads events back."""

@@ -1,0 +1,249 @@
+"""Documents read by an engine in a process of its own, so that the app stays quick and outlives a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
+
+from ocria.errors import EngineError, OcriaError
+from ocria.events import Event, event_from_dict
+from ocria_tui.coalesce import Coalescer, Timed
+from ocria_tui.messages import MESSAGES, PausedChanged, Refused, SessionEnded
+from ocria_tui.session_options import SessionOptions, plain
+from ocria_tui.wire import FORGET, JOB, read_line, write_line
+
+_START = "import sys; sys.path[:] = sys.argv[1:]; from ocria_tui.child import main; main()"
+_TAIL_BYTES = 4000
+_TAIL_LINES = 4
+_KILL_S = 2.0
+# Variables that are no business of the child.
+_SECRET = ("OCRIA_PASSWORD",)
+
+
+class LiveSession:
+    """See `ocria_tui.session.Session`.
+
+    Args:
+        files: to be opened at the start: files, folders, patterns.
+        options: names and values as of `SessionOptions`.
+        record: a file that the events are written to.
+
+    Raises:
+        UsageError: an option cannot be met.
+    """
+
+    live = True
+
+    def __init__(self, files: Sequence[str], options: Mapping[str, Any], record: str | os.PathLike[str] | None = None):
+        self.options: Mapping[str, Any] = plain(options)
+        SessionOptions.of(self.options)
+        self._files, self._record = [os.fspath(file) for file in files], record
+        self._events = Coalescer()
+        self._jobs: dict[tuple[Any, ...], dict[str, Any]] = {}
+        """What is not done, by path and pages."""
+        self._paused = False
+        self._closed = False
+        self._process: _Process | None = None
+        self._begun = 0.0
+        self._images = ""
+
+    def start(self) -> None:
+        """Start the engine's process and open the files. Raises EngineError where that is not possible."""
+        self._begun = time.monotonic()
+        self._launch()
+        if self._files:
+            self.open(self._files)
+
+    def restart(self) -> None:
+        """After `SessionEnded`: start the process again, and open what was not done. What runs is left alone."""
+        if self._closed or (self._process is not None and self._process.is_there()):
+            return
+        jobs, self._jobs = list(self._jobs.values()), {}
+        self._launch()
+        if self._paused:
+            self._send(do="pause")
+        for job in jobs:
+            self._send(do="job", job=job)
+
+    def drain(self) -> list[Timed]:
+        return self._events.take()
+
+    def open(self, paths: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
+        self._send(do="open", paths=[os.fspath(path) for path in paths], options=plain(options or {}))
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        chosen = {**self.options, **plain(options)}
+        try:
+            SessionOptions.of(chosen)
+        except OcriaError as error:
+            self._tell(Refused(error.message, error.cure))
+            return
+        self.options = chosen
+        self._send(do="set_options", options=plain(options))
+
+    def pause(self) -> None:
+        self._send(do="pause")
+
+    def resume(self) -> None:
+        self._send(do="resume")
+
+    def cancel(self, path: str | None = None, page: int | None = None) -> None:
+        self._send(do="cancel", path=path, page=page)
+
+    def retry(self, path: str, pages: Sequence[int] | None = None, options: Mapping[str, Any] | None = None) -> None:
+        chosen = None if pages is None else list(pages)
+        self._send(do="retry", path=path, pages=chosen, options=plain(options or {}))
+
+    def draw(self, path: str, page: int, width: int) -> None:
+        self._send(do="draw", path=path, page=page, width=width)
+
+    def export(self, path: str, kinds: Sequence[str], target: str) -> None:
+        self._send(do="export", path=path, kinds=list(kinds), target=os.fspath(target))
+
+    def close(self, timeout: float = 10.0) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._process is not None:
+            self._process.close(timeout)
+        shutil.rmtree(self._images, ignore_errors=True)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the engine's process; None before it is started."""
+        return None if self._process is None else self._process.pid
+
+    def _launch(self) -> None:
+        if not os.path.isdir(self._images):
+            self._images = tempfile.mkdtemp(prefix="ocria-tui-")
+        self._process = _Process(self._take, self._ended)
+        self._send(begun=self._begun, options=self.options, images=self._images)
+
+    def _send(self, **command: Any) -> None:
+        if self._process is None or not self._process.send(command):
+            about = command.get("path")
+            self._tell(Refused("the engine is not running", "Restart it", about))
+
+    def _tell(self, event: Event) -> None:
+        self._events.add(time.monotonic() - self._begun, event)
+
+    def _take(self, record: dict[str, Any]) -> None:
+        """A line of the process."""
+        if record.get("type") == JOB:
+            job = record["job"]
+            self._jobs[job["path"], *(job["again"] or ())] = job
+        elif record.get("type") == FORGET:
+            self._jobs = {key: job for key, job in self._jobs.items() if key[0] != record["path"]}
+        else:
+            event = event_from_dict(record, MESSAGES)
+            if isinstance(event, PausedChanged):
+                self._paused = event.paused
+            self._events.add(record["at"], event)
+
+    def _ended(self, code: int, said: list[str]) -> None:
+        """The process is gone, and had said this last."""
+        if self._closed:
+            return
+        how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        cure = "Restart it: finished pages are kept, and what was not done is opened again"
+        if -code == signal.SIGKILL:
+            cure += "; if the memory ran out, a smaller batch or memory may help"
+        self._tell(SessionEnded("\n".join([f"the engine's process ended ({how})", *said]), cure))
+
+
+class _Process:
+    """The child, its pipes and the threads that read them.
+
+    Args:
+        take: is given each line, parsed.
+        ended: is told the exit code (below zero: of a signal) and the last lines on standard error.
+
+    Raises:
+        EngineError: it cannot be started.
+    """
+
+    def __init__(self, take: Any, ended: Any):
+        if not sys.executable:
+            raise EngineError("no Python interpreter to start the engine with")
+        self._take, self._when_ended = take, ended
+        self._complaints = bytearray()
+        self._writing = threading.Lock()
+        try:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-c", _START, *map(os.path.abspath, sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={name: value for name, value in os.environ.items() if name not in _SECRET},
+                start_new_session=True,  # Ctrl-C reaches the app alone, which says what is to be stopped
+            )
+        except OSError as error:
+            raise EngineError(f"the engine's process cannot be started ({error.strerror})") from error
+        self._threads = [
+            threading.Thread(target=target, args=(stream,), name=name, daemon=True)
+            for target, stream, name in (
+                (self._listen, self._popen.stdout, "ocria-session"),
+                (self._collect, self._popen.stderr, "ocria-complaints"),
+            )
+        ]
+        for thread in reversed(self._threads):
+            thread.start()
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def is_there(self) -> bool:
+        return self._popen.poll() is None
+
+    def send(self, command: Mapping[str, Any]) -> bool:
+        """Whether it could be sent."""
+        try:
+            with self._writing:
+                write_line(self._popen.stdin, command)
+                self._popen.stdin.flush()
+        except (OSError, ValueError):  # the pipe has no other end, or was closed
+            return False
+        return True
+
+    def close(self, timeout: float) -> None:
+        """Let it finish, or make it."""
+        self.send({"do": "close"})
+        with contextlib.suppress(OSError):
+            self._popen.stdin.close()
+        for wait, then in ((timeout, signal.SIGTERM), (_KILL_S, signal.SIGKILL)):
+            try:
+                self._popen.wait(wait)
+                break
+            except subprocess.TimeoutExpired:
+                os.killpg(self._popen.pid, then)
+        self._popen.wait()
+        for thread in self._threads:
+            thread.join(_KILL_S)
+
+    def _listen(self, stream: BinaryIO) -> None:
+        with stream:
+            for line in stream:
+                record = read_line(line)
+                if record is not None:
+                    self._take(record)
+        code = self._popen.wait()
+        self._threads[1].join(_KILL_S)
+        said = bytes(self._complaints).decode("utf-8", "replace").strip().splitlines()
+        self._when_ended(code, [line for line in said if line.strip()][-_TAIL_LINES:])
+
+    def _collect(self, stream: BinaryIO) -> None:
+        """Keep the last that it says."""
+        with stream:
+            while part := stream.read1():
+                self._complaints += part
+                del self._complaints[:-_TAIL_BYTES]
