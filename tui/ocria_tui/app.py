@@ -13,6 +13,7 @@ from textual.reactive import reactive
 from textual.widgets import Footer
 
 from ocria_tui.actions import Actions
+from ocria_tui.commands import ActionCommands
 from ocria_tui.css import CSS
 from ocria_tui.documents import DocumentState, PageState
 from ocria_tui.kept import kept_theme
@@ -42,7 +43,7 @@ class OcriaApp(Actions, App[None]):
 
     CSS = CSS
     TITLE = "ocria"
-    ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar = {ActionCommands}
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (100, "-medium"), (150, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (36, "-middling"), (50, "-tall")]
     BINDINGS: ClassVar = [

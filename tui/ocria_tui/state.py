@@ -144,6 +144,8 @@ def apply(state: AppState, at: float, event: Event) -> None:
     """Take in an event that came `at` so many seconds after the run began. Events that say nothing to the app, also
     those of kinds it does not know, change nothing."""
     state.now = max(state.now, at)
+    if isinstance(event, DocumentQueued | DocumentStarted | PageStarted | EngineTick):
+        state.ended = None  # the engine was started again
     match event:
         case TextDelta():
             _text(state, event)
@@ -213,9 +215,7 @@ def apply(state: AppState, at: float, event: Event) -> None:
         case Refused():
             _log(state, LogLine(at, "warning", event.message, event.path, cure=event.cure))
         case SessionEnded():
-            state.ended = event.message or "finished"
-            if event.message is not None:
-                _log(state, LogLine(at, "error", event.message, cure=event.cure))
+            _session_ended(state, event)
 
 
 def _text(state: AppState, event: TextDelta) -> None:
@@ -239,11 +239,20 @@ def _page_done(state: AppState, event: PageDone) -> None:
 
 
 def _queued(state: AppState, event: DocumentQueued) -> None:
+    """A document waits, or pages of it do again, or the pages of one that is being opened are known by now."""
     document = _document(state, event.path)
-    _set_status(state, document, QUEUED)
-    document.error = document.cure = document.seconds = None
+    if document.ended:
+        _set_status(state, document, QUEUED)
+        document.error = document.cure = document.seconds = None
     for number in event.pages or ():
-        _renew(state, event.path, _page(state, event.path, number))
+        page = _page(state, event.path, number)
+        if page.done:
+            _renew(state, event.path, page)
+    if event.pages:
+        for number in set(document.guessed).difference(event.pages):
+            if number in document.pages and document.pages[number].status == QUEUED:
+                _remove(state, document, number)
+        document.guessed.clear()
 
 
 def _started(state: AppState, event: DocumentStarted) -> None:
@@ -265,6 +274,15 @@ def _paused(state: AppState, paused: bool) -> None:
         state.paused_s += state.now - state.paused_since
         state.paused_since = None
     state.paused = paused
+
+
+def _session_ended(state: AppState, event: SessionEnded) -> None:
+    for document in state.documents.values():
+        if document.status == RUNNING:
+            _end(state, document, "interrupted", CANCELLED)
+    state.ended = event.message or "finished"
+    if event.message is not None:
+        _log(state, LogLine(state.now, "error", event.message, cure=event.cure))
 
 
 def _document(state: AppState, path: str) -> DocumentState:
