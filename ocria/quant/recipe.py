@@ -163,6 +163,10 @@ class Recipe:
         scaled = any(format.scaled_input for _, format in self.rules)
         return scaled or self.gptq or self.kv == "fp8" or self.scaling != "none"
 
+    def format_of(self, module: str) -> Format:
+        """What the rules say of a module, whether it must stay high or not."""
+        return next((format for pattern, format in reversed(self.rules) if fnmatchcase(module, pattern)), BF16)
+
     def plan(self, modules: Mapping[str, tuple[int, int]]) -> dict[str, Format]:
         """The formats of the modules that are to be quantised.
 
@@ -177,7 +181,7 @@ class Recipe:
                 self._refuse_rule(pattern, format, modules, free)
         chosen = {}
         for name in free:
-            format = next((format for pattern, format in reversed(self.rules) if fnmatchcase(name, pattern)), BF16)
+            format = self.format_of(name)
             if format.kind == "nvfp4" and modules[name][1] % GROUP:
                 raise ConfigError(
                     f"recipe {self.name}: {name} has {modules[name][1]} columns, and {format} needs a multiple of "

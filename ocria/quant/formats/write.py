@@ -64,7 +64,8 @@ def write_checkpoint(
     files, so that they may be made `OnDemand`. The head of a tied model may be among them: it becomes a weight of its
     own. replaced: other values for plain tensors, such as norms that a scale was folded into. kv_scales: of attention
     modules, the scales of cached keys and values. Besides that twice the memory of a shard is needed.
-    The configuration is written last: a folder that is not complete is no checkpoint.
+    The configuration is written last: a folder that is not complete is no checkpoint. Without modules and scales it is
+    that of a plain checkpoint.
     Raises CheckpointError for modules that `source` does not have and for what the format cannot hold, OutputError when
     `out` is not empty or cannot be written.
     """
@@ -80,6 +81,9 @@ def write_checkpoint(
         _copy_others(out, source)
         if tied:
             _untie(config)
+        if not modules and not kv_scales:
+            _write_json(out / "config.json", config)
+            return
         plain = [module for module in plain_linears(infos) if module not in modules]
         if f"{HEAD}.weight" not in infos and HEAD not in modules:
             plain.append(HEAD)  # tied: in no file, and a linear layer all the same
