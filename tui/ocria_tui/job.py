@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from ocria.batch.inputs import Input
 from ocria.document.options import ParseOptions
 
 if TYPE_CHECKING:
-    from ocria.document.result import Document
+    from ocria.document.result import Document, Page
 
 
 @dataclass(slots=True)
@@ -62,8 +63,8 @@ class Shelf:
     """Those that are to be read of it."""
     options: ParseOptions
 
-    def document(self, path: str) -> Document:
-        """All that is kept by now, finished as if it had been read at once.
+    def document(self, path: str, left_out: Sequence[Page] = ()) -> Document:
+        """All that is kept by now, finished as if it had been read at once, and of other pages that they were left out.
 
         Raises:
             OutputError: it cannot be read.
@@ -72,7 +73,8 @@ class Shelf:
         from ocria.document.finish import finish
         from ocria.document.result import Document
 
-        pages, model = PageStore(self.root, self.key).load()
+        kept, model = PageStore(self.root, self.key).load()
+        pages = {page.index: page for page in left_out} | kept
         document = Document(path, self.page_count, self.sha256, model=model)
         document.pages = [pages[number] for number in self.numbers if number in pages]
         document.interrupted = len(document.pages) < len(self.numbers)

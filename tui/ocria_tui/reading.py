@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -13,7 +12,9 @@ from ocria.batch.fault import DocumentFault, until_fault
 from ocria.batch.folder import OutputFolder
 from ocria.batch.key import pages_key, settings_key
 from ocria.batch.shared_reader import SharedReader
+from ocria.document.control import Control, Deadline
 from ocria.document.ranges import select_pages
+from ocria.document.result import CANCELLED
 from ocria.errors import EngineError, OcriaError, UsageError
 from ocria.events import DocumentDone, DocumentFailed, DocumentStarted, Event, Note, PageDone
 from ocria_tui.job import Job, Shelf
@@ -22,12 +23,9 @@ from ocria_tui.session_options import SessionOptions
 
 if TYPE_CHECKING:
     from ocria.batch.kept import Kept
-    from ocria.document.control import Control
-    from ocria.document.result import Page
+    from ocria.document.result import Document, Page
     from ocria.document.source import Source
     from ocria.document.workers import Workers
-
-CANCELLED = "cancelled"
 
 
 class Model(SharedReader):
@@ -135,8 +133,8 @@ class _Document:
         from ocria.document.source import open_source
 
         job, options = self._job, self._options
-        begun = time.monotonic()
-        until = None if options.timeout is None else begun + options.timeout
+        begun = self._control.now()
+        until = None if options.timeout is None else Deadline(self._control, options.timeout)
         kept = self.folder.begin(job.item)
         source = open_source(job.path, options.password, self._workers, page_timeout=options.page_timeout, until=until)
         try:
@@ -150,10 +148,11 @@ class _Document:
             shelf = Shelf(self.folder.root, key, source.sha256, source.page_count, tuple(numbers), options)
             put_up(shelf)
             yield DocumentQueued(source.path, tuple(numbers if again is None else again))
-            stopped = yield from self._read(source, kept, missing, pages, begun, until)
-            document = shelf.document(source.path)
-            document.seconds = time.monotonic() - begun
-            document.interrupted |= stopped
+            read = yield from self._read(source, kept, missing, pages, begun, until)
+            left_out = [] if read is None else [page for page in read.pages if page.status == CANCELLED]
+            document = shelf.document(source.path, left_out)
+            document.seconds = self._control.now() - begun
+            document.interrupted |= read is not None and read.interrupted
             if not document.interrupted:
                 yield self.folder.write(job.item, document, Path(job.path))
             yield DocumentDone(source.path, document.status, document.seconds, document)
@@ -165,7 +164,7 @@ class _Document:
         """What need not be read."""
         there = kept.open(sha256) & set(numbers)
         pages = kept.load()[0] if there else {}
-        return {number: pages[number] for number in sorted(there) if pages[number].status != CANCELLED}
+        return {number: pages[number] for number in sorted(there)}
 
     def _read(
         self,
@@ -174,9 +173,9 @@ class _Document:
         missing: Sequence[int],
         pages: dict[int, Page],
         begun: float,
-        until: float | None,
-    ) -> Generator[Event, None, bool]:
-        """Read what is missing, beside the pages that are kept; returns whether it was stopped."""
+        until: Deadline | None,
+    ) -> Generator[Event, None, Document | None]:
+        """Read what is missing, beside the pages that are kept; returns it, or None where nothing was."""
         from ocria.document.assemble import Run
 
         taken = {number: page for number, page in pages.items() if number not in missing}
@@ -184,12 +183,12 @@ class _Document:
         if not missing:
             yield DocumentStarted(source.path, 0)
             yield from _taken_over(source.path, taken)
-            return False
+            return None
         options = replace(self._options, pages=list(missing))
         for event in Run(source, options, self._model, self._control, begun, until).events():
             if isinstance(event, DocumentDone):
-                return event.document.interrupted
-            if isinstance(event, PageDone) and (event.status != CANCELLED or event.page not in pages):
+                return event.document
+            if isinstance(event, PageDone) and event.status != CANCELLED:  # which the next run reads
                 kept.put(event.result, self._model)
             yield event
             if isinstance(event, DocumentStarted):
