@@ -58,6 +58,8 @@ class Entry:
     """What went wrong, for people."""
     exit_code: int = 0
     cure: str | None = None
+    cancelled: bool = False
+    """Whether some pages were cancelled, so that the next run has something to read."""
     outputs: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each output by its path relative to the folder."""
 

@@ -9,7 +9,7 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from ocria.batch.fault import until_fault
-from ocria.batch.parsing import Parsing
+from ocria.batch.parsing import Parsing, not_begun
 from ocria.batch.shared_reader import GentleFlag, SharedReader
 from ocria.document.options import OPTION_NAMES, ParseOptions
 from ocria.errors import OcriaError, UsageError
@@ -40,7 +40,8 @@ def parse_many(
         paths: paths of files, their bytes, or binary streams; taken one by one.
         on_event: called with every event of the run.
         reader: a loaded model to use. By default it is loaded when the first page needs it.
-        cancel: once set, pages that are with the model are finished, and their document is the last.
+        cancel: once set, pages that are with the model are finished, and their document is the last. An
+            `ocria.Control` can also pause the run and cancel pages and documents.
         options: as of `ocria.parse`.
 
     Raises:
@@ -52,7 +53,7 @@ def parse_many(
         raise UsageError(f"unknown option {', '.join(sorted(unknown))}", cure=f"Known: {', '.join(OPTION_NAMES)}")
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise UsageError("paths must be several", cure="Give a list, or use ocria.parse for one document")
-    return _documents(paths, ParseOptions(**options), on_event, reader, cancel or Flag())
+    return _documents(paths, ParseOptions(**options), on_event, reader, cancel)
 
 
 def _documents(
@@ -60,13 +61,14 @@ def _documents(
     options: ParseOptions,
     on_event: Callable[[Event], None] | None,
     reader: ReaderLike | None,
-    cancel: Flag,
+    cancel: Flag | None,
 ) -> Iterator[Document]:
     shared = SharedReader(options, reader)
     stop = GentleFlag(cancel, shared)
     with ExitStack() as last:
         parsing = Parsing(options, shared, stop, last)
         for path in paths:
+            stop.hold()
             if stop.is_set():
                 return
             yield _document(path, parsing, on_event)
@@ -76,7 +78,8 @@ def _document(path: Input, parsing: Parsing, on_event: Callable[[Event], None] |
     from ocria.document.result import Document
 
     document = None
-    for happened in until_fault(parsing.events(path)):
+    cancelled = parsing.control.is_cancelled(_name_of(path))
+    for happened in [not_begun(_name_of(path))] if cancelled else until_fault(parsing.events(path)):
         if isinstance(happened, OcriaError):
             name = happened.path or _name_of(path)
             document = Document(name, 0, "", error=happened)

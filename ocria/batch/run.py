@@ -15,7 +15,7 @@ from ocria.batch.fault import until_fault
 from ocria.batch.folder import OutputFolder
 from ocria.batch.inputs import Input, open_input
 from ocria.batch.options import BatchOptions
-from ocria.batch.parsing import Parsing
+from ocria.batch.parsing import Parsing, not_begun
 from ocria.batch.shared_reader import GentleFlag, SharedReader
 from ocria.batch.tally import Tally
 from ocria.document.options import ParseOptions
@@ -44,7 +44,8 @@ def run_batch(
         options: how each of them is parsed.
         batch: what is done with them.
         reader: a loaded model; None loads the one that the options name when the first page needs it.
-        cancel: once set, pages that are with the model are finished and kept, and nothing more is begun.
+        cancel: once set, pages that are with the model are finished and kept, and nothing more is begun. An
+            `ocria.Control` can also pause the run and cancel pages and documents.
         tally: counts the run, for who wants to know more than its last event says.
 
     Raises:
@@ -56,7 +57,7 @@ def run_batch(
     tally = tally or Tally(len(inputs))
     begun = time.monotonic()
     shared = SharedReader(options, reader)
-    stop = GentleFlag(cancel or Flag(), shared)
+    stop = GentleFlag(cancel, shared)
     with ExitStack() as last:
         folder = None
         if batch.output_dir is not None:
@@ -67,6 +68,7 @@ def run_batch(
         if folder is not None and not folder.lock.works:
             yield Note("warning", f"{folder.root}: this file system has no locks; start no second run into it")
         for position, item in enumerate(inputs, 1):
+            stop.hold()
             if stop.is_set():
                 break
             for event in _document(item, parsing, folder, tally):
@@ -84,6 +86,9 @@ def _document(item: Input, parsing: Parsing, folder: OutputFolder | None, tally:
         skipped = DocumentSkipped(item.path, entry.status, entry.reason or "done, and nothing has changed")
         tally.skip(skipped, entry.reason, entry.cure, entry.exit_code)
         yield skipped
+        return
+    if parsing.control.is_cancelled(item.path):
+        yield not_begun(item.path)
         return
     try:
         for happened in until_fault(_read(item, parsing, folder)):

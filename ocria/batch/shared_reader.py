@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
+from ocria.document.control import Control
 from ocria.document.options import ParseOptions
 from ocria.errors import EngineError, OcriaError
 
@@ -78,12 +79,13 @@ class SharedReader:
         return self._reader
 
 
-class GentleFlag(Flag):
-    """Says that a run shall stop, but not while pages are with the model: those are finished first."""
+class GentleFlag(Control):
+    """Says that a run shall stop, but not while pages are with the model: those are finished first. All else is as the
+    control says that it follows."""
 
-    def __init__(self, cancel: Flag, reader: SharedReader):
-        super().__init__()
-        self._cancel, self._reader = cancel, reader
+    def __init__(self, cancel: Flag | None, reader: SharedReader):
+        super().__init__(cancel)
+        self._reader = reader
 
     def is_set(self) -> bool:
-        return self._cancel.is_set() and not self._reader.busy
+        return super().is_set() and not self._reader.busy

@@ -29,6 +29,7 @@ _CURES = {
     "timeout": "Raise --page-timeout or --timeout and add --retry-failed",
     "truncated": "Raise --max-output-tokens where it is the limit",
     "degenerate": "Try another --model or --dpi",
+    "cancelled": "The next run reads it",
 }
 
 

@@ -30,19 +30,27 @@ class Ahead:
         self._source, self._options = source, options
         self._left = iter(numbers)
         self._pages: dict[int, AheadPage] = {}
+        self._skipped: set[int] = set()
         self._threads = ThreadPoolExecutor(source.parallel, "ocria-ahead")
         self._most = _PAGES_AHEAD + source.parallel
 
     def page(self, number: int) -> AheadPage:
-        """The page with this number, which must be the next of the chosen ones."""
+        """The page with this number, which must be the next of the chosen ones that were not skipped."""
         while number not in self._pages or len(self._pages) < self._most:
             following = next(self._left, None)
             if following is None:
                 break
+            if following in self._skipped:
+                continue
             page = AheadPage(self._source.page(following), self._options)
             self._threads.submit(page.prepare)
             self._pages[following] = page
         return self._pages.pop(number)
+
+    def skip(self, number: int) -> None:
+        """The page with this number will not be asked for."""
+        if self._pages.pop(number, None) is None:
+            self._skipped.add(number)
 
     def close(self) -> None:
         """Begin no further page; what is under way ends by itself."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from threading import Event as Flag
 from typing import TYPE_CHECKING, BinaryIO
@@ -43,7 +42,8 @@ def parse(
             the first page needs it.
         workers: processes that open and draw files; several documents can share them. By default `jobs` of them run
             while the document is parsed.
-        cancel: once set, no further page is begun and the document ends with what was read.
+        cancel: once set, no further page is begun and the document ends with what was read. An `ocria.Control` can
+            also pause the run and cancel single pages.
         options: see `ocria.document.options.ParseOptions`: `pages`, `mode`, `model`, `dpi`, ...
 
     Raises:
@@ -86,8 +86,11 @@ def _stream(
     workers: Workers | None,
     cancel: Flag | None,
 ) -> Iterator[Event]:
-    begun = time.monotonic()
-    until = None if options.timeout is None else begun + options.timeout
+    from ocria.document.control import Deadline, control_of
+
+    control = control_of(cancel)
+    begun = control.now()
+    until = None if options.timeout is None else Deadline(control, options.timeout)
     with contextlib.ExitStack() as last:
         jobs = DEFAULT_JOBS if options.jobs is None else options.jobs
         if workers is None and jobs:
@@ -100,4 +103,4 @@ def _stream(
 
         source = open_source(path, options.password, workers, page_timeout=options.page_timeout, until=until)
         last.callback(source.close)
-        yield from Run(source, options, reader, cancel or Flag(), begun, until).events()
+        yield from Run(source, options, reader, control, begun, until).events()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from threading import Event as Flag
 
 from ocria.document.ahead import Ahead
 from ocria.document.check_text import CHECK_DPI, TextCheck
+from ocria.document.control import Control, Deadline
 from ocria.document.facts import PageFacts
 from ocria.document.figures import cut_figures
 from ocria.document.finish import finish
 from ocria.document.options import ParseOptions
 from ocria.document.ranges import select_pages
-from ocria.document.read_pages import PageJob, fail, failed_job, note_of, read_pages
+from ocria.document.read_pages import PageJob, cancel, fail, failed_job, given_up, note_of, read_pages
 from ocria.document.reader import Reader, ReaderLike
 from ocria.document.result import BLANK, FAILED, OK, TIMEOUT, TRUNCATED, Document, Page
 from ocria.document.route import Route, choose_route, text_layer_doubt
@@ -46,10 +45,11 @@ class Run:
     source: Source
     options: ParseOptions
     reader: ReaderLike | None
-    cancel: Flag
-    begun: float = field(default_factory=time.monotonic)
-    until: float | None = None
-    """The time of `time.monotonic` at which no further page is begun, and the model stops."""
+    control: Control
+    begun: float
+    """By the clock of `control`."""
+    until: Deadline | None = None
+    """When no further page is begun, and the model stops."""
     check: TextCheck = field(default_factory=TextCheck)
 
     def events(self) -> Iterator[Event]:
@@ -70,11 +70,17 @@ class Run:
         waiting: list[PageJob] = []
         late = 0
         for number in numbers:
-            if self.cancel.is_set():
+            self.control.hold()
+            if self._is_stopped():
                 break
-            if self._is_late():
+            missed = _cancelled_page(number) if self._is_cancelled(number) else None
+            if missed is None and self._is_late():
                 late += 1
-                yield from self._take(document, _late_page(number))
+                missed = _late_page(number)
+            if missed is not None:
+                if isinstance(pages, Ahead):
+                    pages.skip(number)
+                yield from self._take(document, missed)
                 continue
             for item in self._begin(number, pages):
                 if isinstance(item, PageJob):
@@ -84,7 +90,7 @@ class Run:
             if len(waiting) >= _PAGES_AT_ONCE:
                 yield from self._read(document, waiting)
                 waiting = []
-        if waiting:
+        if waiting and not self._is_stopped():
             yield from self._read(document, waiting)
         if late:
             yield Note("error", f"{OUT_OF_TIME}: {late} pages were not begun", source.path)
@@ -93,12 +99,12 @@ class Run:
         document.pages.sort(key=lambda page: page.index)
         document.interrupted = len(document.pages) < len(numbers)
         finish(document, self.options)
-        document.seconds = time.monotonic() - self.begun
+        document.seconds = self.control.now() - self.begun
         yield DocumentDone(source.path, document.status, document.seconds, document)
 
     def _begin(self, number: int, pages: Source | Ahead) -> Iterator[Event | Page | PageJob]:
         """Look at a page and route it; ends with the page, or with a job for the model."""
-        begun = time.monotonic()
+        begun = self.control.now()
         path = self.source.path
         yield PageStarted(path, number)
         facts, route = None, _NOT_LOOKED_AT
@@ -130,9 +136,11 @@ class Run:
                     return
         except Exception as error:  # whatever a damaged page does, the others must not suffer
             page = failed_page(number, facts, route, error)
-        if page.error is not None:
+        if self._is_cancelled(number):
+            cancel(page)
+        elif page.error is not None:
             yield note_of(path, page)
-        page.seconds = time.monotonic() - begun
+        page.seconds = self.control.now() - begun
         yield page
 
     def _lie(self, source_page: SourcePage, facts: PageFacts) -> Generator[Event, None, str | None]:
@@ -145,7 +153,7 @@ class Run:
         if asked and by_lines and not self._is_late():
             yield from self._load()
             pixels = source_page.render(CHECK_DPI)
-            self.check.ask(asked, pixels, facts.width, self.reader)
+            self.check.ask(asked, pixels, facts.width, self.reader, self.control)
         return self.check.lie(facts)
 
     def _text(self, source_page: SourcePage, page: Page, facts: PageFacts) -> Iterator[Event]:
@@ -167,12 +175,17 @@ class Run:
         """Read the pixels of some pages in one batch."""
         if self._is_late():  # the model would be loaded for nothing
             for job in jobs:
-                for item in failed_job(self.source.path, job, TimeoutExceeded(OUT_OF_TIME)):
+                for item in failed_job(self.source.path, job, self.control, TimeoutExceeded(OUT_OF_TIME)):
                     yield from self._take(document, item)
+            return
+        self.control.hold()
+        if all(self._is_cancelled(job.page.index) for job in jobs):  # likewise
+            for job in jobs:
+                yield from self._take(document, given_up(job, self.control))
             return
         yield from self._load()
         document.model = self.reader.model
-        for item in read_pages(self.source.path, jobs, self.reader, self.cancel, self.until):
+        for item in read_pages(self.source.path, jobs, self.reader, self.control, self.until):
             yield from self._take(document, item)
 
     def _load(self) -> Iterator[Event]:
@@ -181,12 +194,18 @@ class Run:
             yield Note("debug", f"engine: {self.reader.about}", self.source.path)
 
     def _is_late(self) -> bool:
-        return self.until is not None and time.monotonic() >= self.until
+        return self.until is not None and self.until.is_over()
+
+    def _is_stopped(self) -> bool:
+        return self.control.is_set() or self.control.is_cancelled(self.source.path)
+
+    def _is_cancelled(self, number: int) -> bool:
+        return self.control.is_cancelled(self.source.path, number)
 
     def _take(self, document: Document, item: Event | Page) -> Iterator[Event]:
         """Pass an event on; a finished page joins the document first."""
         if isinstance(item, EngineTick):
-            yield replace(item, pages_per_s=len(document.pages) / max(1e-9, time.monotonic() - self.begun))
+            yield replace(item, pages_per_s=len(document.pages) / max(1e-9, self.control.now() - self.begun))
             return
         if isinstance(item, Event):
             yield item
@@ -219,6 +238,12 @@ def _empty_page(number: int, facts: PageFacts | None, route: Route) -> Page:
 def _late_page(number: int) -> Page:
     page = _empty_page(number, None, _NOT_LOOKED_AT)
     page.status, page.error = TIMEOUT, OUT_OF_TIME
+    return page
+
+
+def _cancelled_page(number: int) -> Page:
+    page = _empty_page(number, None, _NOT_LOOKED_AT)
+    cancel(page)
     return page
 
 

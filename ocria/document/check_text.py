@@ -15,6 +15,7 @@ from statistics import median
 
 import numpy as np
 
+from ocria.document.control import Control
 from ocria.document.facts import Doubtful, PageFacts, TextSample
 from ocria.document.read_pages import to_gray
 from ocria.document.reader import ReaderLike, drain
@@ -60,18 +61,26 @@ class TextCheck:
             if self.asked[font.key] < _MOST_PAGES and not _is_enough(self.readings[font.key])
         ]
 
-    def ask(self, fonts: Sequence[Doubtful], pixels: np.ndarray, width: float, reader: ReaderLike) -> None:
+    def ask(
+        self,
+        fonts: Sequence[Doubtful],
+        pixels: np.ndarray,
+        width: float,
+        reader: ReaderLike,
+        control: Control | None = None,
+    ) -> None:
         """Compare the samples of some fonts with the page.
 
         Args:
             pixels: uint8 [H, W, 3], the displayed page.
             width: of the displayed page, in points.
             reader: of lines.
+            control: whose pauses hold.
         """
         scale = pixels.shape[1] / width
         owners = [font for font in fonts for _ in font.samples]
         samples = [sample for font in fonts for sample in font.samples]
-        answers = drain(reader.stream([_crop(pixels, sample, scale) for sample in samples]))
+        answers = drain(reader.stream([_crop(pixels, sample, scale) for sample in samples]), control=control)
         for font, sample, answer in zip(owners, samples, answers, strict=True):
             if answer.status == "ok" and (answer.confidence or 0.0) >= _LEAST_CONFIDENCE:
                 self.readings[font.key].append((sample.text, answer.text))

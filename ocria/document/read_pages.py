@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from threading import Event as Flag
 
 import numpy as np
 
+from ocria.document.control import Control, Deadline
 from ocria.document.dialects import parse_answer
 from ocria.document.geometry import LinePlace, turn_back, within
 from ocria.document.guess import Word, line_guesses, page_guess, turned_words
 from ocria.document.reader import (
     STATUSES_WORST_FIRST,
     Delta,
+    Order,
     ReaderLike,
     Reading,
     ReadText,
@@ -23,7 +23,7 @@ from ocria.document.reader import (
     drain,
     mean_confidence,
 )
-from ocria.document.result import FAILED, OK, TIMEOUT, TRUNCATED, Block, LineText, Page
+from ocria.document.result import CANCELLED, FAILED, OK, TIMEOUT, TRUNCATED, Block, LineText, Page
 from ocria.document.source import SourcePage
 from ocria.document.upright import Confidence, upright_lines
 from ocria.errors import OUT_OF_TIME, EngineError, InputError, OcriaError, TimeoutExceeded, UsageError
@@ -38,7 +38,7 @@ class PageJob:
     page: Page
     dpi: int | None
     begun: float
-    """`time.monotonic()` when the page was started."""
+    """The time of the run's control when the page was started."""
     guess: bool = False
     """Whether the page has a text layer that may help the model."""
 
@@ -61,21 +61,25 @@ class _Unit:
 
 
 def read_pages(
-    path: str, jobs: list[PageJob], reader: ReaderLike, cancel: Flag, until: float | None = None
+    path: str, jobs: list[PageJob], reader: ReaderLike, control: Control, until: Deadline | None = None
 ) -> Iterator[Event | Page]:
-    """Read the pages and yield them, with events on the way. A page that fails is yielded as `failed`; once
-    `cancel` is set the engine is stopped and no page comes. At the time `until` of `time.monotonic` it is stopped too,
-    and pages come with what was read of them and the status `timeout`."""
+    """Read the pages and yield them, with events on the way. A page that fails is yielded as `failed`, one that is
+    cancelled as `cancelled`; once `control` is set, or the document cancelled, the engine is stopped and no page comes.
+    When `until` is over it is stopped too, and pages come with what was read of them and the status `timeout`."""
     units: list[_Unit] = []
     for job in jobs:
-        if cancel.is_set():
+        control.hold()
+        if control.is_set() or control.is_cancelled(path):
             return
+        if control.is_cancelled(path, job.page.index):
+            yield given_up(job, control)
+            continue
         try:
-            if until is not None and time.monotonic() >= until:
+            if until is not None and until.is_over():
                 raise TimeoutExceeded(OUT_OF_TIME)
-            units.append(_cut(job, reader))
+            units.append(_cut(job, reader, control))
         except Exception as error:  # one page's fault must not take the others down
-            yield from failed_job(path, job, error)
+            yield from failed_job(path, job, control, error)
             continue
         unit = units[-1]
         if reader.unit == "line":
@@ -83,15 +87,20 @@ def read_pages(
     owners = [(unit, place) for unit in units for place in range(len(unit.images))]
     images = [image for unit in units for image in unit.images]
     guesses = [guess for unit in units for guess in unit.guesses]
-    results = yield from _relay(path, owners, reader.stream(images, guesses), cancel, until)
+    results = yield from _relay(path, units, owners, reader.stream(images, guesses), control, until)
     if results is None:
         return
     for unit in units:
         mine, results = results[: len(unit.images)], results[len(unit.images) :]
+        if unit.job.page.status == CANCELLED:
+            continue
+        if control.is_cancelled(path, unit.job.page.index):
+            yield given_up(unit.job, control, mine)
+            continue
         try:
-            _finish(unit, mine, reader)
+            _finish(unit, mine, reader, control)
         except Exception as error:  # as above
-            yield from failed_job(path, unit.job, error)
+            yield from failed_job(path, unit.job, control, error)
             continue
         if unit.job.page.error is not None:
             yield note_of(path, unit.job.page)
@@ -99,13 +108,13 @@ def read_pages(
         yield unit.job.page
 
 
-def _cut(job: PageJob, reader: ReaderLike) -> _Unit:
+def _cut(job: PageJob, reader: ReaderLike, control: Control) -> _Unit:
     """Render the page, turn it upright and, for a line model, cut out its lines."""
     page = job.page
     pixels = job.source.render(job.dpi)
     gray = to_gray(pixels)
     scale = page.width / gray.shape[1]
-    found = upright_lines(gray, 72 / scale, _confidence_of(reader) if reader.unit == "line" else None)
+    found = upright_lines(gray, 72 / scale, _confidence_of(reader, control) if reader.unit == "line" else None)
     page.rotation = found.turned
     width, height = (page.height, page.width) if found.turned in (90, 270) else (page.width, page.height)
     words = _words(job.source) if job.guess else []
@@ -129,9 +138,9 @@ def _words(source: SourcePage) -> list[Word]:
         return []
 
 
-def _confidence_of(reader: ReaderLike) -> Confidence:
+def _confidence_of(reader: ReaderLike, control: Control) -> Confidence:
     def confidence(crops: Sequence[np.ndarray]) -> float:
-        return mean_confidence(drain(reader.stream(crops))) or 0.0
+        return mean_confidence(drain(reader.stream(crops), control=control)) or 0.0
 
     return confidence
 
@@ -147,31 +156,46 @@ def to_gray(pixels: np.ndarray) -> np.ndarray:
 
 
 def _relay(
-    path: str, owners: list[tuple[_Unit, int]], reading: Reading, cancel: Flag, until: float | None
-) -> Generator[Event, None, list[ReadText] | None]:
-    """Yield the text as it comes, and what the engine tells; returns the results, or None when cancelled."""
+    path: str,
+    units: list[_Unit],
+    owners: list[tuple[_Unit, int]],
+    reading: Reading,
+    control: Control,
+    until: Deadline | None,
+) -> Generator[Event | Page, None, list[ReadText] | None]:
+    """Yield the text as it comes, what the engine tells, and pages that are cancelled; returns the results, or None
+    when all of it is cancelled."""
     so_far = [ReadText("", None, TIMEOUT, 0, 0, OUT_OF_TIME) for _ in owners]
+    order = None
+    control.hold()
     while True:
-        if cancel.is_set():
+        if control.is_set() or control.is_cancelled(path):
             reading.close()
             return None
-        if until is not None and time.monotonic() >= until:
+        if until is not None and until.is_over():
             reading.close()
             return so_far
         try:
-            item = next(reading)
+            item = reading.send(order)
         except StopIteration as end:
             return end.value
         if isinstance(item, EngineTick):
             yield item
-            continue
-        unit, place = owners[item.index]
-        page = unit.job.page.index
-        so_far[item.index] = _with(so_far[item.index], item)
-        if isinstance(item, Told):
-            yield replace(item.event, path=path, page=page, unit=place)
-        else:
-            yield TextDelta(path, page, place, item.text)
+        elif (page := owners[item.index][0].job.page).status != CANCELLED:  # else it was on its way
+            so_far[item.index] = _with(so_far[item.index], item)
+            place = owners[item.index][1]
+            if isinstance(item, Told):
+                yield replace(item.event, path=path, page=page.index, unit=place)
+            else:
+                yield TextDelta(path, page.index, place, item.text)
+        held_s = control.hold()
+        lost: list[int] = []
+        for unit in units:
+            if unit.job.page.status != CANCELLED and control.is_cancelled(path, unit.job.page.index):
+                mine = [index for index, (owner, _) in enumerate(owners) if owner is unit]
+                lost += mine
+                yield given_up(unit.job, control, [so_far[index] for index in mine])
+        order = Order(lost, held_s) if lost or held_s else None
 
 
 def _with(read: ReadText, item: Told | Delta) -> ReadText:
@@ -185,7 +209,7 @@ def _with(read: ReadText, item: Told | Delta) -> ReadText:
     return read
 
 
-def _finish(unit: _Unit, results: list[ReadText], reader: ReaderLike) -> None:
+def _finish(unit: _Unit, results: list[ReadText], reader: ReaderLike, control: Control) -> None:
     page = unit.job.page
     page.tokens_in = sum(result.tokens_in for result in results)
     page.tokens_out = sum(result.tokens_out for result in results)
@@ -200,7 +224,7 @@ def _finish(unit: _Unit, results: list[ReadText], reader: ReaderLike) -> None:
             LineText(unit.displayed(place.box), result.text, result.confidence, result.status)
             for place, result in zip(unit.places, results, strict=True)
         ]
-    page.seconds = time.monotonic() - unit.job.begun
+    page.seconds = control.now() - unit.job.begun
 
 
 def _blocks_of_answer(unit: _Unit, text: str, reader: ReaderLike) -> list[Block]:
@@ -264,10 +288,25 @@ def _alarms(path: str, page: Page, results: list[ReadText]) -> Iterator[Note]:
             )
 
 
-def failed_job(path: str, job: PageJob, error: Exception) -> Iterator[Event | Page]:
+def given_up(job: PageJob, control: Control, read: Sequence[ReadText] = ()) -> Page:
+    """The page of a job that was cancelled; `read`: what its requests had come to."""
+    cancel(job.page)
+    job.page.tokens_in = sum(one.tokens_in for one in read)
+    job.page.tokens_out = sum(one.tokens_out for one in read)
+    job.page.seconds = control.now() - job.begun
+    return job.page
+
+
+def cancel(page: Page) -> None:
+    """Let a page say that it was cancelled; half a text is not kept."""
+    page.status, page.error = CANCELLED, "the page was cancelled"
+    page.blocks, page.lines = [], []
+
+
+def failed_job(path: str, job: PageJob, control: Control, error: Exception) -> Iterator[Event | Page]:
     """The page of a job that raised, with a note. Raises what `fail` raises."""
     fail(job.page, error)
-    job.page.seconds = time.monotonic() - job.begun
+    job.page.seconds = control.now() - job.begun
     yield note_of(path, job.page)
     yield job.page
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ocria.document.control import Control
 from ocria.document.guess import split_guess
 from ocria.document.options import ParseOptions
-from ocria.document.result import DEGENERATE, FAILED, OK, TIMEOUT, TRUNCATED, ModelInfo
+from ocria.document.result import CANCELLED, DEGENERATE, FAILED, OK, TIMEOUT, TRUNCATED, ModelInfo
 from ocria.document.split import split_wide
 from ocria.errors import ModelNotFoundError
 from ocria.events import EngineTick, PrefillDone, RequestSubmitted, TokensAccepted
@@ -31,7 +32,7 @@ NANO = Path(__file__).parents[1] / "assets" / "nano"
 # Pixels of a line image: about 130 characters. Longer lines are rare in the training, and the decoder may lose
 # its place in them; they are read in pieces.
 _LONGEST_LINE = 2800
-STATUSES_WORST_FIRST = (FAILED, TIMEOUT, DEGENERATE, TRUNCATED, OK)
+STATUSES_WORST_FIRST = (CANCELLED, FAILED, TIMEOUT, DEGENERATE, TRUNCATED, OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class ReadText:
     confidence: float | None
     """Mean probability of the tokens, in [0, 1]."""
     status: str
-    """`ok`, `truncated`, `degenerate`, `timeout` or `failed`."""
+    """`ok`, `truncated`, `degenerate`, `timeout`, `failed` or `cancelled`."""
     tokens_in: int
     tokens_out: int
     error: str | None = None
@@ -68,7 +69,17 @@ class Told:
     event: RequestSubmitted | PrefillDone | TokensAccepted
 
 
-Reading = Generator[Delta | Told | EngineTick, None, list[ReadText]]
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What may be sent to a reading in place of asking for its next item."""
+
+    cancel: Collection[int] = ()
+    """Give up the images with these indices: their results have the status `cancelled`."""
+    held_s: float = 0.0
+    """For so many seconds nobody asked, on purpose: time limits do not count them."""
+
+
+Reading = Generator[Delta | Told | EngineTick, Order | None, list[ReadText]]
 
 
 class ReaderLike(Protocol):
@@ -84,7 +95,7 @@ class ReaderLike(Protocol):
 
     def stream(self, images: Sequence[np.ndarray], guesses: Sequence[str | None] | None = None) -> Reading:
         """Read the images in one batch; yields the text as it comes, and what the engine tells; returns the results
-        in order.
+        in order. Nothing happens between its items, and an `Order` may be sent after the first.
 
         A line reader takes crops, uint8 [h, w]; a page reader takes pages, uint8 [H, W, 3]. `guesses`: what each of
         them may say; a good guess makes the reading faster, and none changes it.
@@ -124,7 +135,8 @@ class Reader:
         self.box_scale = profile.box_scale
         self.model = ModelInfo(profile.name, loaded.source.revision or weights_version(loaded.source.folder))
         self._prompt = loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
-        self._engine = Engine(loaded.with_profile(profile), placed.options)
+        self._clock = _Clock()
+        self._engine = Engine(loaded.with_profile(profile), placed.options, self._clock)
         self._timeout_s, self._tick_interval_s = options.page_timeout, placed.options.tick_interval_s
         self.about = f"{placed}; {plan}"
         """Device, dtype, the levers that are on and the memory plan, for people."""
@@ -159,13 +171,13 @@ class Reader:
         for emission in self._engine.stream(requests):
             number = int(emission.id)
             for event in emission.events:
-                yield Told(owners[number], event)
+                self._obey((yield Told(owners[number], event)), owners)
             if time.monotonic() - ticked >= self._tick_interval_s:
                 ticked = time.monotonic()
-                yield self._engine.tick()
+                self._obey((yield self._engine.tick()), owners)
             # The pieces of a split line come in any order: their text is not streamed.
             if emission.text and whole[owners[number]] == 1:
-                yield Delta(owners[number], emission.text)
+                self._obey((yield Delta(owners[number], emission.text)), owners)
             if emission.result is not None:
                 results[number] = self._read_text(emission.result)
         yield self._engine.tick()
@@ -181,13 +193,22 @@ class Reader:
         """Read crops of text lines, uint8 [h, w] each."""
         return self.read(crops)
 
+    def _obey(self, order: Order | None, owners: Sequence[int]) -> None:
+        """`owners`: the image of each request of the engine, which has its number for a name."""
+        if order is None:
+            return
+        self._clock.held_s += order.held_s
+        for number, owner in enumerate(owners):
+            if owner in order.cancel:
+                self._engine.cancel(number)
+
     def _read_text(self, result: Result) -> ReadText:
         """An engine's result. Of a loop the text before it and its first round are kept."""
         error = str(result.error) if result.error else None if result.status == OK else result.finish_reason
         return ReadText(
             text=result.text if result.loop_start is None else result.text[: result.loop_start],
             confidence=result.confidence,
-            status=FAILED if result.status == "cancelled" else result.status,
+            status=result.status,
             tokens_in=result.tokens_in,
             tokens_out=result.tokens_out,
             error=error,
@@ -206,6 +227,15 @@ class Reader:
         pieces = split_wide(image, max(1, most))
         guesses = split_guess(guess, [piece.shape[1] for piece in pieces])
         return [(line_image(piece), part) for piece, part in zip(pieces, guesses, strict=True)]
+
+
+class _Clock:
+    """`time.monotonic`, less the seconds in which a run was held."""
+
+    held_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() - self.held_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +285,20 @@ def plan_memory(options: ParseOptions, placed: Placement) -> MemoryPlan:
     )
 
 
-def drain(reading: Reading, on_delta: Callable[[Delta], None] | None = None) -> list[ReadText]:
-    """Run a reading to its end and return the results."""
+def drain(
+    reading: Reading, on_delta: Callable[[Delta], None] | None = None, control: Control | None = None
+) -> list[ReadText]:
+    """Run a reading to its end, but for the pauses of `control`, and return the results."""
+    order = None
     while True:
         try:
-            item = next(reading)
+            item = reading.send(order)
         except StopIteration as end:
             return end.value
         if on_delta is not None and isinstance(item, Delta):
             on_delta(item)
+        held_s = 0.0 if control is None else control.hold()
+        order = Order(held_s=held_s) if held_s else None
 
 
 def _joined(pieces: list[ReadText]) -> ReadText:

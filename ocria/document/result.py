@@ -14,7 +14,8 @@ FAILED = "failed"
 TRUNCATED = "truncated"
 DEGENERATE = "degenerate"
 TIMEOUT = "timeout"
-STATUSES = (OK, BLANK, FAILED, TRUNCATED, DEGENERATE, TIMEOUT)
+CANCELLED = "cancelled"
+STATUSES = (OK, BLANK, FAILED, TRUNCATED, DEGENERATE, TIMEOUT, CANCELLED)
 
 BLOCK_TYPES = (
     "title", "heading", "text", "list-item", "code", "table", "picture", "formula", "caption", "footnote",
@@ -110,6 +111,7 @@ class Page:
     index: int
     """1-based physical number."""
     status: str
+    """One of `STATUSES`; a page that was cancelled has no text."""
     width: float
     """Points, as displayed."""
     height: float

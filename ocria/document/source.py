@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 
+from ocria.document.control import Deadline
 from ocria.document.facts import PageFacts
 from ocria.document.geometry import LinePlace
 from ocria.document.guess import Word
@@ -80,7 +81,7 @@ def open_source(
     workers: Workers | None = None,
     *,
     page_timeout: float | None = None,
-    until: float | None = None,
+    until: Deadline | None = None,
 ) -> Source:
     """Open a PDF, an image file, or what MuPDF makes a PDF of: books, office files and plain text.
 
@@ -89,7 +90,7 @@ def open_source(
         password: for an encrypted PDF.
         workers: processes that open and draw it; None does it in this one, where nothing limits its time.
         page_timeout: seconds that a worker may take for a page.
-        until: a time of `time.monotonic` at which workers stop.
+        until: when workers stop.
 
     Raises:
         InputError: missing, unreadable, corrupt or unsupported.

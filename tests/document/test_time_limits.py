@@ -25,8 +25,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    for name in ("api", "assemble", "read_pages"):
-        monkeypatch.setattr(f"ocria.document.{name}.time", clock)
+    monkeypatch.setattr("ocria.document.control.time", clock)
     return clock
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ocria.document.control import Deadline
 from ocria.document.facts import PageFacts
 from ocria.document.geometry import LinePlace
 from ocria.document.guess import Word
@@ -22,17 +23,17 @@ class WorkerSource:
         workers: the processes that open it; they are left running at the end.
         opening: what to open.
         page_timeout: seconds that a call of a page may take; None for a bound that nothing honest meets.
-        until: a time of `time.monotonic` at which everything must be done.
+        until: when everything must be done.
 
     Raises:
         OcriaError: what opening the document raises, also for a crash or for time that ran out.
     """
 
     def __init__(
-        self, workers: Workers, opening: Opening, page_timeout: float | None = None, until: float | None = None
+        self, workers: Workers, opening: Opening, page_timeout: float | None = None, until: Deadline | None = None
     ):
         self._workers, self._page_timeout, self._until = workers, page_timeout, until
-        self._handle = workers.open(opening, until=until)
+        self._handle = workers.open(opening, until=None if until is None else until.at())
         self.parallel = workers.count
         self.path = opening.path
         self.sha256 = opening.sha256
@@ -48,9 +49,8 @@ class WorkerSource:
 
     def call(self, method: str, number: int, *arguments: object) -> Any:
         """Call a method of page `number`. Raises OcriaError."""
-        return self._workers.call(
-            self._handle, method, number, *arguments, limit_s=self._page_timeout, until=self._until
-        )
+        until = None if self._until is None else self._until.at()
+        return self._workers.call(self._handle, method, number, *arguments, limit_s=self._page_timeout, until=until)
 
     def call_late(self, method: str, number: int, *arguments: object) -> Any:
         """Likewise, also when the time for the document is over: to keep what was read."""

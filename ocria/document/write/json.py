@@ -13,7 +13,7 @@ from ocria.document.result import Block, Document, LineText, Page
 from ocria.document.write.pictures import Target, readable_name
 from ocria.errors import OcriaError
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 _DEFAULTS = ParseOptions()
 
 
