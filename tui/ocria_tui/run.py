@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from textual.theme import BUILTIN_THEMES
+
 from ocria.errors import UsageError
 from ocria_tui.exit_code import exit_code
 from ocria_tui.kept import kept_theme
@@ -13,6 +15,7 @@ from ocria_tui.keymap import read_keymap
 from ocria_tui.plain import must_be_plain, run_plain
 from ocria_tui.sessions import make_session
 from ocria_tui.settings import AppSettings
+from ocria_tui.theme import DARK, THEMES
 
 
 def run(
@@ -44,7 +47,7 @@ def run(
     Raises:
         OcriaError: an option, a file or the theme that cannot be used.
     """
-    settings = AppSettings(theme, read_keymap(keymap), images, ascii_only, animation)
+    settings = AppSettings(_theme(theme), read_keymap(keymap), images, ascii_only, animation)
     plain = plain or must_be_plain()
     if plain and not files and replay is None:
         raise UsageError("nothing to read", cure="Name files, or run it on a terminal to choose them")
@@ -55,7 +58,6 @@ def run(
 
     try:
         app = OcriaApp(session, settings)
-        app.theme = _theme(theme, app.available_themes) or app.theme
         app.run()
     finally:
         session.close()
@@ -64,13 +66,14 @@ def run(
     return exit_code(app.state, fail_on)
 
 
-def _theme(name: str | None, known: Mapping[str, object]) -> str | None:
-    """A theme by its name, else the one that was kept, unless it is gone. Raises UsageError."""
+def _theme(name: str | None) -> str:
+    """A theme by its name, else the one that was kept unless it is gone, else the app's own. Raises UsageError."""
+    known = sorted({*BUILTIN_THEMES, *(theme.name for theme in THEMES)})
     if name is None:
         kept = kept_theme()
-        return kept if kept in known else None
+        return kept if kept in known else DARK
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        there = f"There are {', '.join(sorted(known))}"
-        raise UsageError(f"there is no theme {name!r}", cure=f"Did you mean {near[0]!r}?" if near else there)
+        cure = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}"
+        raise UsageError(f"there is no theme {name!r}", cure=cure)
     return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ocria.errors import OutputError
 from ocria_tui.actions.view import View, refuse, shown
 from ocria_tui.kept import keep
 from ocria_tui.screens.goto import GoTo
@@ -78,8 +79,12 @@ def cycle_theme(app: View) -> None:
 
 def keep_theme(app: View) -> None:
     """Write the theme where the next start finds it."""
-    path = keep(app.theme)
-    app.notify(f"{app.theme} is the theme from now on ({path}).")
+    try:
+        path = keep(app.theme)
+    except OutputError as error:
+        app.notify(str(error), severity="error", markup=False)
+    else:
+        app.notify(f"{app.theme} is the theme from now on ({path}).", markup=False)
 
 
 def help_screen(app: View) -> None:
