@@ -368,7 +368,7 @@ def _turn(state: AppState, path: str, page: PageState, status: str) -> None:
     key = (path, page.number)
     if status in LIVE:
         state.live[key] = None
-        if not document.ended:
+        if document.status != RUNNING:
             _set_status(state, document, RUNNING)
     else:
         state.live.pop(key, None)

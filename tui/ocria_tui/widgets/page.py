@@ -125,14 +125,14 @@ class PagePane(Pane, can_focus=True):
 
 def _titled(page: PageState) -> str:
     parts = [f"Page {page.number}: {page.status}"]
+    if page.boxes and not page.done:
+        parts.append(f"{len(page.units)}/{len(page.boxes)} lines")
     if page.seconds is not None:
         parts.append(f"{page.seconds:.1f} s")
     if page.tokens_out:
         parts.append(f"{page.tokens_out} tokens")
     if page.accept_length is not None:
         parts.append(f"accept {page.accept_length:.1f}")
-    if page.boxes and not page.done:
-        parts.append(f"{len(page.units)}/{len(page.boxes)} lines")
     return ", ".join(parts)
 
 

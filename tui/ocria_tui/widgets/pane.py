@@ -55,6 +55,7 @@ class Pane(Widget, can_focus=True):
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         self._entitle()
+        self.follow()
 
     def _entitle(self) -> None:
         # Also without colours it shows where the keyboard is.

@@ -32,7 +32,7 @@ class Queue(LinePane):
     def look(self) -> Hashable:
         # Documents do not go away, so that the sum grows with each change of one.
         state = self.app.state
-        return state.changes, len(state.documents), self.app.document
+        return state.changes, self.app.document, self.has_focus
 
     def update(self) -> None:
         documents = self.app.state.documents
@@ -56,7 +56,8 @@ class Queue(LinePane):
         return cut([
             (">" if here else " ", palette.bright),
             (f"{sign} ", palette.role(role)),
-            (f"{name} ", palette.cursor if here else palette.text),
+            (name, palette.text if not here else palette.cursor if self.has_focus else palette.bright),
+            (" ", palette.text),
             (count, palette.bad if document.unwell or document.error else palette.muted),
         ])
 

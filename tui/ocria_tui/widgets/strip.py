@@ -15,6 +15,7 @@ from ocria_tui.widgets.pane import LinePane, cut
 from ocria_tui.widgets.queue import progress
 
 _LABEL = 6
+_MOST_ROWS, _MOST_ROWS_SHORT = 6, 2
 
 
 class PageStrip(LinePane):
@@ -43,7 +44,11 @@ class PageStrip(LinePane):
             self.set_lines(1)
             return
         self.set_title(f"2 Pages {progress(document)}" if document.pages else "2 Pages")
-        self.set_lines(max(1, -(-len(document.order) // self._columns)))
+        page = self.app.shown_page
+        self.border_subtitle = "" if page is None else f"{page.number} {glyph(page.status)[0]} {page.status}"
+        rows = max(1, -(-len(document.order) // self._columns))
+        self._fit(rows)
+        self.set_lines(rows)
         here = (document.path, self.app.page or 0)
         if here != self._cursor and document.order:
             self._cursor = here
@@ -59,6 +64,12 @@ class PageStrip(LinePane):
             sign, role = glyph(document.pages[number].status, self.app.settings.ascii)
             parts.append((sign, palette.cursor if number == self.app.page else palette.role(role)))
         return cut(parts)
+
+    def _fit(self, rows: int) -> None:
+        """Be as high as the rows need, up to a few."""
+        high = min(rows, _MOST_ROWS if self.app.size.height >= 36 else _MOST_ROWS_SHORT)
+        if self.styles.height is None or self.styles.height.value != high + 2:
+            self.styles.height = high + 2
 
     @property
     def _columns(self) -> int:
