@@ -10,6 +10,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.filter import LineFilter, NoColor
 from textual.reactive import reactive
+from textual.widget import Widget
 from textual.widgets import Footer
 
 from ocria_tui.actions import Actions
@@ -34,7 +35,7 @@ from ocria_tui.widgets.text import TextPane
 POLL_S = 0.1
 DWELL_S = 0.5
 """So long a page is shown at least before the next that is read takes its place."""
-PANES = ("queue", "strip", "text", "engine", "log")
+PANES = (("queue", "Documents"), ("strip", "Pages"), ("text", "Text"), ("engine", "Engine"), ("log", "Log"))
 """By the keys 1 to 5."""
 
 
@@ -48,7 +49,7 @@ class OcriaApp(Actions, App[None]):
     VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (36, "-middling"), (50, "-tall")]
     BINDINGS: ClassVar = [
         *bindings(),
-        *(Binding(str(key), f"pane('{name}')", show=False) for key, name in enumerate(PANES, 1)),
+        *(Binding(str(key), f"pane('{name}')", label, show=False) for key, (name, label) in enumerate(PANES, 1)),
     ]
 
     document: reactive[str | None] = reactive(None, init=False)
@@ -60,8 +61,10 @@ class OcriaApp(Actions, App[None]):
     log_shown = reactive(True, init=False)
     search: reactive[Any] = reactive(None, init=False)
 
-    def __init__(self, session: Session, settings: AppSettings):
+    def __init__(self, session: Session, settings: AppSettings, graphics: type[Widget] | None = None):
+        """graphics: what `ocria_tui.graphics.image_widget` found before the app began."""
         super().__init__()
+        self._graphics = graphics
         self.session, self.settings = session, settings
         self.state = AppState()
         self.quit_asked = False
@@ -90,7 +93,7 @@ class OcriaApp(Actions, App[None]):
             with Vertical(id="centre"):
                 yield PageStrip()
                 with Horizontal(id="read"):
-                    yield PagePane()
+                    yield PagePane(self._graphics)
                     yield TextPane()
         yield LogPane()
         yield StatusLine()
@@ -143,7 +146,7 @@ class OcriaApp(Actions, App[None]):
     def action_pane(self, name: str) -> None:
         """Go to a pane, and have it shown where there is room for one alone."""
         screen = self.screen_stack[0]
-        for pane in PANES:
+        for pane, _ in PANES:
             screen.set_class(pane == name, f"-show-{pane}")
         if name == "log":
             self.log_shown = True

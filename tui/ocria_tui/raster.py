@@ -42,21 +42,21 @@ def load(file: str) -> Image.Image:
         return image.convert("RGB")
 
 
-def half_cells(image: Image.Image, columns: int, rows: int) -> np.ndarray:
-    """The image as uint8 [2 * rows, columns, 3]: two pixels a cell."""
-    return np.asarray(image.resize((columns, 2 * rows), Image.Resampling.BOX))
+def scaled(image: Image.Image, width: int, height: int) -> np.ndarray:
+    """The image as uint8 [height, width, 3]."""
+    return np.asarray(image.resize((width, height), Image.Resampling.BOX))
 
 
 def tinted(pixels: np.ndarray, size: tuple[float, float], marks: list[Mark], palette: Palette) -> np.ndarray:
     """A copy of pixels [H, W, 3] with the boxes over it. size: of the page in points."""
-    out = pixels.astype(np.float32)
+    out = pixels.copy()
     high, wide = pixels.shape[:2]
     colours = {state: np.array(rgb(_style(state, palette)), np.float32) for state in _STRENGTH}
     for mark in marks:
         x0, y0, x1, y1 = _pixels(mark.box, size, wide, high)
         share = _STRENGTH[mark.state]
-        out[y0:y1, x0:x1] = (1 - share) * out[y0:y1, x0:x1] + share * colours[mark.state]
-    return out.round().astype(np.uint8)
+        out[y0:y1, x0:x1] = np.rint((1 - share) * pixels[y0:y1, x0:x1] + share * colours[mark.state])
+    return out
 
 
 def cells(pixels: np.ndarray) -> list[list[Segment]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,9 +56,11 @@ def run(
     if plain:
         return run_plain(session, fail_on=fail_on)
     from ocria_tui.app import OcriaApp
+    from ocria_tui.graphics import image_widget
 
     try:
-        app = OcriaApp(session, settings)
+        graphics = image_widget() if images and not ascii_only and "NO_COLOR" not in os.environ else None
+        app = OcriaApp(session, settings, graphics)
         app.run()
     finally:
         session.close()

@@ -14,6 +14,7 @@ from ocria_tui.widgets.engine import NA, now_speed, number, pages_per_s
 from ocria_tui.widgets.pane import Pane, fitted
 
 _BOLD = Style(bold=True)
+_PANES = "keys 1-5: panes"
 
 
 class Headline(Pane, can_focus=False):
@@ -62,7 +63,9 @@ class StatusLine(Pane, can_focus=False):
             f"accept {number(tick and tick.accept_length, 1)}",
             f"pages/s {number(pages_per_s(state), 2)}",
         ]
-        return Text(" " + "  ".join(parts), self.app.palette.muted, no_wrap=True, overflow="crop")
+        text = Text(" " + "  ".join(parts), self.app.palette.muted, no_wrap=True, overflow="crop")
+        text.pad_right(max(1, self.size.width - text.cell_len - len(_PANES) - 1))
+        return text.append(_PANES, self.app.palette.live)
 
 
 def standing(state: AppState) -> str:

@@ -2,46 +2,71 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable
 from functools import partial
 
 import numpy as np
+from PIL import Image
 from rich.segment import Segment
+from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from ocria_tui.documents import PageState
+from ocria_tui.graphics import cell_pixels
 from ocria_tui.messages import PageImage
-from ocria_tui.raster import FRESH, READ, WAITS, Mark, cells, fit, half_cells, load, page_map, tinted
+from ocria_tui.raster import FRESH, READ, WAITS, Mark, cells, fit, load, page_map, scaled, tinted
 from ocria_tui.widgets.pane import Pane
 from ocria_tui.widgets.text import FRESH_S
 
 _SHAPE = (595.0, 842.0)
 """Of a page of which neither size nor lines are known: A4 in points."""
+_STEP = 64
+"""Pages are asked for in widths that are multiples of this, so that a small change of size asks for nothing."""
+_PIXELS_S = 0.5
+"""So often an image in pixels is sent at most: it may go through a slow line."""
 
 
 class PagePane(Pane, can_focus=True):
-    """The image in half cells where it was drawn, else a map of the lines. It does not scroll, so that images of all
-    terminals stay where they are."""
+    """The image in pixels or half cells where it was drawn, else a map of the lines. It does not scroll, so that images
+    stay where they are on all terminals.
 
-    def __init__(self) -> None:
+    Args:
+        graphics: a widget with an `image`, of a terminal that shows pixels.
+    """
+
+    def __init__(self, graphics: type[Widget] | None = None) -> None:
         super().__init__(id="page", classes="pane")
+        self._graphics = None if graphics is None else graphics(id="pixels")
         self._rows: list[list[Segment]] = []
         self._left = self._top = 0
         self._asked: set[tuple[str, int, int]] = set()
         self._pixels: tuple[Hashable, np.ndarray] | None = None
-        """The image of the page as half cells, and of what and for which size."""
+        """The image that was loaded last, and of what and for which size."""
         self._loading: Hashable = None
         self._broken: set[str] = set()
+        self._sent = 0.0
         self.drawn = 0
         """Rows that changed so far, for tests of how much work there is."""
+
+    def compose(self) -> ComposeResult:
+        if self._graphics is not None:
+            self._graphics.can_focus = False
+            self._graphics.display = False
+            yield self._graphics
 
     def look(self) -> Hashable:
         app, page = self.app, self.app.shown_page
         fresh = page is not None and bool(page.touched) and app.state.now - max(page.touched.values()) < FRESH_S
         version = None if page is None else (page.version, page.began)
-        return app.document, app.page, version, fresh, app.boxes, self._pixels and self._pixels[0]
+        return app.document, app.page, version, fresh, app.boxes, app.draws, self._pixels and self._pixels[0]
+
+    def follow(self) -> None:
+        if self._graphics is None or not self._graphics.display or time.monotonic() - self._sent >= _PIXELS_S:
+            super().follow()
 
     def update(self) -> None:
         page, size = self.app.shown_page, self.size
@@ -49,25 +74,32 @@ class PagePane(Pane, can_focus=True):
         if page is None:
             self._show([], 0, 0)
             return
-        self._ask(page)
-        shape = page_shape(page)
-        columns, rows = fit(*shape, size.width, size.height)
-        marks = marks_of(page, self.app.state.now) if self.app.boxes else []
-        pixels = self._half_cells(page, columns, rows)
+        shape, marks = page_shape(page), marks_of(page, self.app.state.now) if self.app.boxes else []
+        cell = (1, 2) if self._graphics is None else cell_pixels()
+        self._ask(page, size.width * (2 if self._graphics is None else cell[0]))
+        columns, rows = fit(*shape, size.width, size.height, cell)
+        pixels = self._image(page, columns * cell[0], rows * cell[1])
+        place = ((size.width - columns) // 2, (size.height - rows) // 2)
         if pixels is not None:
-            lines = cells(tinted(pixels, shape, marks, self.app.palette))
+            pixels = tinted(pixels, shape, marks, self.app.palette)
+        if pixels is not None and self._graphics is not None:
+            self._send(pixels, columns, rows, place)
+        elif pixels is not None:
+            self._show(cells(pixels), *place)
         else:
             lines = page_map(columns, rows, shape, marks, self.app.palette, self.app.settings.ascii)
-        self._show(lines, (size.width - columns) // 2, (size.height - rows) // 2)
+            self._show(lines, *place)
 
     def render_line(self, y: int) -> Strip:
         inner = y - self._top
-        width = self.size.width
         row = self._rows[inner] if 0 <= inner < len(self._rows) else []
-        return Strip([Segment(" " * self._left), *row]).adjust_cell_length(width).apply_style(self.rich_style)
+        line = Strip([Segment(" " * self._left), *row])
+        return line.adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
     def _show(self, lines: list[list[Segment]], left: int, top: int) -> None:
-        """Draw the rows again that are not what they were."""
+        """Draw the rows of cells again that are not what they were."""
+        if self._graphics is not None:
+            self._graphics.display = False
         if (left, top, len(lines)) != (self._left, self._top, len(self._rows)):
             self._rows, self._left, self._top = lines, left, top
             self.drawn += len(lines)
@@ -79,43 +111,53 @@ class PagePane(Pane, can_focus=True):
         if changed:
             self.refresh(Region(0, self._top + changed[0], self.size.width, changed[-1] - changed[0] + 1))
 
-    def _ask(self, page: PageState) -> None:
-        """Have the page drawn, once for each width."""
-        document = self.app.document
-        if not self.app.draws or document is None:
-            return
-        width = 64 * max(4, -(-2 * self.size.width // 64))
-        if (document, page.number, width) not in self._asked:
-            self._asked.add((document, page.number, width))
-            self.app.session.draw(document, page.number, width)
+    def _send(self, pixels: np.ndarray, columns: int, rows: int, place: tuple[int, int]) -> None:
+        """Give the terminal the pixels."""
+        self._rows = []
+        styles = self._graphics.styles
+        styles.width, styles.height, styles.offset = columns, rows, place
+        self._graphics.display = True
+        self._graphics.image = Image.fromarray(pixels)
+        self._sent = time.monotonic()
 
-    def _half_cells(self, page: PageState, columns: int, rows: int) -> np.ndarray | None:
-        """Pixels of the page, None until they are loaded, which a thread does."""
+    def _ask(self, page: PageState, width: int) -> None:
+        """Have the page drawn, once for each width."""
+        if self.app.draws:
+            asked = (self.app.document, page.number, _STEP * max(4, -(-width // _STEP)))
+            if asked not in self._asked:
+                self._asked.add(asked)
+                self.app.session.draw(*asked)
+
+    def _image(self, page: PageState, width: int, height: int) -> np.ndarray | None:
+        """Pixels of the page in that size, None until they are loaded, which a thread does."""
         image = page.image
         if image is None or not self.app.draws or image.file in self._broken:
             return None
-        wanted = (image.file, columns, rows)
+        wanted = (image.file, width, height)
         if self._pixels is not None and self._pixels[0] == wanted:
             return self._pixels[1]
         if self._loading != wanted:
             self._loading = wanted
-            work = partial(self._load, image, columns, rows)
-            self.run_worker(work, thread=True, exclusive=True, group="image", exit_on_error=False)
+            self.run_worker(
+                partial(self._load, image, width, height), thread=True, exclusive=True, group="image",
+                exit_on_error=False,
+            )  # fmt: skip
         return None
 
-    def _load(self, image: PageImage, columns: int, rows: int) -> None:
+    def _load(self, image: PageImage, width: int, height: int) -> None:
         worker = get_current_worker()
         try:
-            pixels = half_cells(load(image.file), columns, rows)
+            pixels = scaled(load(image.file), width, height)
         except OSError as error:
             self.app.call_from_thread(self._failed, image, error)
             return
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._loaded, (image.file, columns, rows), pixels)
+            self.app.call_from_thread(self._loaded, (image.file, width, height), pixels)
 
     def _loaded(self, key: Hashable, pixels: np.ndarray) -> None:
-        self._pixels, self._loading = (key, pixels), None
-        self.follow()
+        if self._loading == key:
+            self._pixels, self._loading = (key, pixels), None
+            self.follow()
 
     def _failed(self, image: PageImage, error: OSError) -> None:
         self._broken.add(image.file)
