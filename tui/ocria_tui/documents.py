@@ -66,6 +66,8 @@ class DocumentState:
     outputs: tuple[str, ...] = ()
     error: str | None = None
     cure: str | None = None
+    exit_code: int | None = None
+    """Of the error, as the command line has it."""
     seconds: float | None = None
     version: int = 0
     """Grows when its status or that of one of its pages changes."""

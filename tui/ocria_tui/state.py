@@ -184,7 +184,7 @@ def apply(state: AppState, at: float, event: Event) -> None:
             _end(state, document, event.status, CANCELLED)
         case DocumentFailed():
             document = _document(state, event.path)
-            document.error, document.cure = event.message, event.cure
+            document.error, document.cure, document.exit_code = event.message, event.cure, event.exit_code
             _end(state, document, FAILED, FAILED)
             _log(state, LogLine(at, "error", event.message, event.path, cure=event.cure))
         case DocumentSkipped():
@@ -243,7 +243,7 @@ def _queued(state: AppState, event: DocumentQueued) -> None:
     document = _document(state, event.path)
     if document.ended:
         _set_status(state, document, QUEUED)
-        document.error = document.cure = document.seconds = None
+        document.error = document.cure = document.exit_code = document.seconds = None
     for number in event.pages or ():
         page = _page(state, event.path, number)
         if page.done:
@@ -262,7 +262,7 @@ def _started(state: AppState, event: DocumentStarted) -> None:
         for number in document.guessed:
             _add(state, document, number)
     _set_status(state, document, RUNNING)
-    document.error = document.cure = None
+    document.error = document.cure = document.exit_code = None
     state.estimate.see(event)
     _log(state, LogLine(state.now, "info", plural(event.pages, "page"), event.path))
 

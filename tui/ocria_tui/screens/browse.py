@@ -70,7 +70,7 @@ class Browse(Dialog[tuple[list[str], str | None]]):
     """Gives files, folders and globs, and the pages to read of them, None for those of the settings."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+o", "take", "Open")]
-    CSS = """
+    DEFAULT_CSS = """
     Browse #tree { height: 14; background: $surface; }
     """
 

@@ -15,7 +15,7 @@ class Dialog(ModalScreen[Answer]):
     """A box over the app. Escape gives None; `complain` says what is wrong with an answer in its line `#problem`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Cancel")]
-    CSS = """
+    DEFAULT_CSS = """
     Dialog { align: center middle; }
     Dialog > .box {
         width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
@@ -28,7 +28,8 @@ class Dialog(ModalScreen[Answer]):
     Dialog .row > Input, Dialog .row > Select { width: 1fr; }
     Dialog .buttons { height: auto; align-horizontal: right; }
     Dialog .buttons Button { margin: 0 0 0 2; }
-    Dialog SelectionList { height: auto; max-height: 8; width: 1fr; border: none; padding: 0; }
+    Dialog Checklist { height: auto; max-height: 8; width: 1fr; }
+    Dialog .box > VerticalScroll { height: auto; max-height: 75vh; }
     Dialog .hint { color: $text-muted; width: 1fr; height: auto; }
     """
 

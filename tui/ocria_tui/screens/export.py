@@ -10,10 +10,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Button, Input, Label, SelectionList
+from textual.widgets import Button, Input, Label
 
 from ocria.batch.options import FORMATS
 from ocria.errors import OcriaError
+from ocria_tui.screens.checklist import Checklist
 from ocria_tui.screens.confirm import Confirm
 from ocria_tui.screens.dialog import Dialog
 from ocria_tui.screens.paths import PathSuggester
@@ -34,7 +35,7 @@ class Export(Dialog[tuple[tuple[str, ...], str, bool]]):
         with Vertical(classes="box") as box:
             box.border_title = "Export"
             yield Label(self.path, classes="hint", markup=False)
-            yield SelectionList(*[(kind, kind, kind in self.formats) for kind in FORMATS], id="formats")
+            yield Checklist(*[(kind, kind, kind in self.formats) for kind in FORMATS], id="formats", compact=True)
             with Horizontal(classes="row"):
                 yield Label("To", classes="name")
                 yield Input(self.folder, id="target", compact=True, suggester=PathSuggester(folders=True))
@@ -47,7 +48,7 @@ class Export(Dialog[tuple[tuple[str, ...], str, bool]]):
     @on(Input.Submitted)
     @on(Button.Pressed, "#take")
     def action_take(self) -> None:
-        selected = self.query_one("#formats", SelectionList).selected
+        selected = self.query_one("#formats", Checklist).selected
         formats = tuple(kind for kind in FORMATS if kind in selected)
         target = os.path.expanduser(self.query_one("#target", Input).value.strip())
         if not formats or not target:

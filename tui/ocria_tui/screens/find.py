@@ -15,7 +15,7 @@ from ocria_tui.state import DocumentState
 class Find(Dialog[str]):
     """Gives the words, empty to look for nothing any more. Counts the hits while they are typed."""
 
-    CSS = "Find { align: center bottom; }"
+    DEFAULT_CSS = "Find { align: center bottom; }"
 
     def __init__(self, document: DocumentState, words: str):
         super().__init__()

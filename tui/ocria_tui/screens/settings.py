@@ -9,10 +9,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import Button, Input, Label, SelectionList
+from textual.widgets import Button, Input, Label
 
 from ocria.batch.options import FORMATS
 from ocria.errors import OcriaError
+from ocria_tui.screens.checklist import Checklist
 from ocria_tui.screens.dialog import Dialog
 from ocria_tui.screens.form import ENGINE, PAGES, READING, Form
 from ocria_tui.screens.paths import PathSuggester
@@ -45,7 +46,7 @@ class Settings(Dialog[dict[str, Any]]):
                     )
                 with Horizontal(classes="row"):
                     yield Label("Formats", classes="name")
-                    yield SelectionList(*[(kind, kind, kind in formats) for kind in FORMATS], id="formats")
+                    yield Checklist(*[(kind, kind, kind in formats) for kind in FORMATS], id="formats", compact=True)
             yield Label(id="problem", markup=False)
             with Horizontal(classes="buttons"):
                 yield Button("Cancel (escape)", id="cancel", compact=True)
@@ -54,7 +55,7 @@ class Settings(Dialog[dict[str, Any]]):
     @on(Input.Submitted)
     @on(Button.Pressed, "#save")
     def action_save(self) -> None:
-        formats = self.query_one("#formats", SelectionList).selected
+        formats = self.query_one("#formats", Checklist).selected
         folder = self.query_one("#output_dir", Input).value.strip() or OUTPUT_DIR
         try:
             said = self.query_one(Form).values()
