@@ -236,6 +236,15 @@ class EngineTick(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskProgress(Event):
+    """How far a step of a long task is that parses nothing, such as quantising a model."""
+
+    task: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Note(Event):
     level: str
     """`debug`, `info`, `warning` or `error`."""

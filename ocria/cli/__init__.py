@@ -21,6 +21,7 @@ from ocria.cli.help import EXIT_CODES, add_help, epilog
 from ocria.cli.models import add_models
 from ocria.cli.parse import add_parse
 from ocria.cli.parser import Parser
+from ocria.cli.quantize import add_quantize
 from ocria.cli.settings import settle
 from ocria.cli.tui import add_tui
 from ocria.errors import EXIT_INTERRUPTED, EXIT_OK, OcriaError
@@ -89,6 +90,7 @@ def build_parser() -> Parser:
     add_parse(commands)
     add_tui(commands, commands.choices["parse"])
     add_models(commands)
+    add_quantize(commands)
     add_doctor(commands)
     add_config(commands, commands.choices["parse"])
     add_cache(commands)

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from ocria.events import BatchStarted, DocumentStarted, EngineTick, Event
+from ocria.events import BatchStarted, DocumentStarted, EngineTick, Event, TaskProgress
 from ocria.progress.estimate import Estimate, Left, Reading
 from ocria.progress.lines import duration, plural, printable, tick_line
 from ocria.progress.reporter import Reporter
@@ -34,6 +34,8 @@ class Bar(Reporter):
         self._shown: tuple[str, Reading, float] | None = None
         """The document of the lower bar: its path, how far it is, when it began."""
         self._tick: tuple[float, EngineTick] | None = None
+        self._task: tuple[TaskProgress, float] | None = None
+        """What is being done where nothing is parsed, and when it began."""
 
     def close(self) -> None:
         if self._live is not None:
@@ -49,6 +51,10 @@ class Bar(Reporter):
                 self._start()
             case DocumentStarted() if event.pages:
                 self._shown = (event.path, self._estimate.reading[event.path], time.monotonic())
+                self._start()
+            case TaskProgress():
+                same = self._task is not None and self._task[0].task == event.task
+                self._task = (event, self._task[1] if same else time.monotonic())
                 self._start()
             case EngineTick():
                 self._tick = (time.monotonic(), event)
@@ -94,6 +100,10 @@ class Bar(Reporter):
             count = f"{reading.done}/{plural(reading.pages, 'page')}"
             share = min(1.0, reading.done / reading.pages)
             lines.append(_line(width, name, share, count, now - began, estimate.left_of(path), fancy))
+        if self._task is not None:
+            task, began = self._task
+            count, share = f"{task.done}/{task.total}", task.done / max(1, task.total)
+            lines.append(_line(width, task.task, share, count, now - began, None, fancy))
         speed = self._speed(now)
         if speed:
             lines.append(Text(set_cell_size(f"  {speed}", min(width, cell_len(speed) + 2)), style="dim"))

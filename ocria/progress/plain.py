@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ocria.events import DocumentDone, DocumentSkipped, DocumentStarted, EngineTick, Event, PageDone
+from ocria.events import DocumentDone, DocumentSkipped, DocumentStarted, EngineTick, Event, PageDone, TaskProgress
 from ocria.progress.estimate import Estimate
 from ocria.progress.lines import duration, plural, tick_line
 from ocria.progress.reporter import Reporter
@@ -19,6 +19,7 @@ class Plain(Reporter):
         super().__init__(quiet=quiet, verbose=verbose)
         self._estimate = Estimate()
         self._ticked = 0.0
+        self._task = ""
 
     def show(self, event: Event) -> None:
         self._estimate.see(event)
@@ -34,10 +35,20 @@ class Plain(Reporter):
                 self.say(f"{which}{event.path}: {plural(event.pages, 'page')}")
             case DocumentDone():
                 self.say(f"{event.path}: {event.status} in {event.seconds:.1f} s{self._left()}")
+            case TaskProgress() if self._is_news(event):
+                self.say(f"{event.task}: {event.done} of {event.total}")
             case EngineTick() if time.monotonic() - self._ticked >= _TICK_S:
                 self._ticked = time.monotonic()
                 self.say(f"engine: {tick_line(event)}")
         super().show(event)
+
+    def _is_news(self, event: TaskProgress) -> bool:
+        """Whether a task is new, or done, or was not told of for a while."""
+        new, now = event.task != self._task or event.done == event.total, time.monotonic()
+        if new or now - self._ticked >= _TICK_S:
+            self._task, self._ticked = event.task, now
+            return True
+        return False
 
     def _left(self) -> str:
         """What is left of a batch, and for how long if that can be told."""

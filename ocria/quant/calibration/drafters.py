@@ -12,6 +12,7 @@ from ocria.quant.formats import OnDemand, write_checkpoint
 from ocria.quant.formats.contents import plain_linears
 from ocria.quant.recipe import Format, Recipe
 from ocria.quant.tensors import Weight
+from ocria.runtime.drafting import FOLDER as FOLDER
 
 _LIKE = "model.language_model."
 """A layer of a drafter gets the format of the layer of the model that has this before its name."""

@@ -88,13 +88,18 @@ def quantize(
     return report
 
 
+def check_output(out: Path) -> None:
+    """Raise OutputError where `out` holds something: nothing is overwritten."""
+    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
+        raise OutputError("is there already", path=out, cure="Give a new folder.")
+
+
 @contextmanager
 def fresh_folder(out: Path) -> Iterator[Path]:
     """A folder beside `out` to be filled; it becomes `out` at the end, and nothing is left of it after a failure or an
     interrupt. Raises OutputError where `out` holds something."""
     out = Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise OutputError("is there already", path=out, cure="Give a new folder.")
+    check_output(out)
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -194,7 +194,11 @@ class _Shards:
         _write_json(self._folder / INDEX, {"metadata": {"total_size": self._total}, "weight_map": index})
 
     def _flush(self) -> None:
-        save_file(self._held, self._part(len(self._placed)), metadata={"format": "pt"})
+        part = self._part(len(self._placed))
+        part.touch()
+        mode = part.stat().st_mode
+        save_file(self._held, part, metadata={"format": "pt"})
+        part.chmod(mode)  # the library's own is for the owner alone
         self._placed.append(list(self._held))
         self._held, self._bytes = {}, 0
 
