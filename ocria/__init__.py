@@ -24,15 +24,17 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ocria.batch.many import parse_many
     from ocria.document.api import parse, stream
+    from ocria.document.control import Control
     from ocria.document.result import Block, Document, Page
     from ocria.errors import OcriaError
 
-__all__ = ["Block", "Document", "OcriaError", "Page", "__version__", "parse", "parse_many", "stream"]
+__all__ = ["Block", "Control", "Document", "OcriaError", "Page", "__version__", "parse", "parse_many", "stream"]
 
 _HOMES = {
     "parse": "ocria.document.api",
     "parse_many": "ocria.batch.many",
     "stream": "ocria.document.api",
+    "Control": "ocria.document.control",
     "Document": "ocria.document.result",
     "Page": "ocria.document.result",
     "Block": "ocria.document.result",

@@ -27,10 +27,11 @@ ALLOWED = {
     "assets": set(),
     "progress": set(),
     "password": {"progress"},
+    "record": set(),
     "config": set(),
     "doctor": {"document", "model", "spec", "runtime", "ops"},
     "batch": {"document", "model"},
-    "cli": {"batch", "document", "progress", "doctor", "password", "config", "quant"},
+    "cli": {"batch", "document", "progress", "doctor", "password", "config", "quant", "record"},
     "__main__": {"cli"},
     "__init__": {"batch", "document"},
 }

@@ -36,7 +36,9 @@ try:
 except ocria.OcriaError as error:
     code: int = error.exit_code
     cure: str | None = error.cure
-documents: list[ocria.Document] = list(ocria.parse_many(["a.pdf", "b.pdf"], images="embed"))
+control = ocria.Control()
+control.cancel_page("a.pdf", 3)
+documents: list[ocria.Document] = list(ocria.parse_many(["a.pdf", "b.pdf"], images="embed", cancel=control))
 """
 WRONG = """
 import ocria
@@ -50,6 +52,7 @@ ocria.parse("a.pdf").pages[0].boxes
 for event in ocria.stream("a.pdf"):
     event.page
 ocria.parse_many(["a.pdf"], timeout="soon")
+ocria.Control().cancel_page("a.pdf", "3")
 """
 
 

@@ -66,6 +66,7 @@ def add_parse(commands: Any) -> None:
 
 def parse(options: argparse.Namespace, reporter: Reporter) -> int:
     from ocria.batch.inputs import find_inputs, names_from
+    from ocria.cli.record import recorded
     from ocria.document.options import OPTION_NAMES
     from ocria.document.ranges import parse_ranges
     from ocria.password import given_password
@@ -101,15 +102,16 @@ def parse(options: argparse.Namespace, reporter: Reporter) -> int:
         from ocria.cli.dry_run import dry_run
 
         return dry_run(found, options, chosen, reporter)
-    if alone:
-        from ocria.cli.parse_one import parse_one
+    if alone and options.retry_failed:
+        raise UsageError("--retry-failed needs a folder of outputs", cure="Give it with --output-dir")
+    with recorded(reporter, options, [item.path for item in found.inputs]) as reporter:
+        if alone:
+            from ocria.cli.parse_one import parse_one
 
-        if options.retry_failed:
-            raise UsageError("--retry-failed needs a folder of outputs", cure="Give it with --output-dir")
-        return parse_one(found.inputs[0], options, chosen, reporter)
-    from ocria.cli.parse_many import parse_many
+            return parse_one(found.inputs[0], options, chosen, reporter)
+        from ocria.cli.parse_many import parse_many
 
-    return parse_many(found, options, chosen, reporter)
+        return parse_many(found, options, chosen, reporter)
 
 
 def exit_code(document: Document) -> int:
@@ -189,6 +191,11 @@ def _add_output(output: argparse._ArgumentGroup) -> None:
     )
     output.add_argument(
         "--keep-headers-footers", action="store_true", help="running headers and footers too (JSON always has them)"
+    )
+    output.add_argument(
+        "--record",
+        metavar="FILE",
+        help="write every event of the run to FILE, the text among them; ocria tui --replay shows it",
     )
     output.add_argument("--page-markers", action="store_true", help="mark where each page begins")
 

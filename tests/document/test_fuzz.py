@@ -16,6 +16,7 @@ from fuzz_corpus import corpus, mutate
 from made import FakeReader
 
 import ocria
+from ocria.document.control import Control, Deadline
 from ocria.document.source import open_source
 from ocria.document.workers import Workers
 from ocria.errors import CrashError, OcriaError, TimeoutExceeded
@@ -82,7 +83,7 @@ def test_damaged_files_are_told_as_such():
 
 
 def read_pages(draw, content, password, workers, tally):
-    until = time.monotonic() + OPEN_S
+    until = Deadline(Control(), OPEN_S)
     with closing(open_source(content, password, workers, page_timeout=PAGE_S, until=until)) as source:
         assert source.page_count >= 1
         for number in {1, 2, source.page_count} - {2 if source.page_count < 2 else 0}:
