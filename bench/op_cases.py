@@ -160,6 +160,7 @@ def conv_cases(w: Workload) -> Iterator[Case]:
 
 
 def attend_cases(w: Workload) -> Iterator[Case]:
+    from ocria.ops import kv_cache
     from ocria.ops.attend import attend_op, attend_reference
 
     c = w.config
@@ -171,11 +172,11 @@ def attend_cases(w: Workload) -> Iterator[Case]:
     arguments = (
         w.normal(w.batch, w.rows, heads, 2 * size), *(w.normal(w.batch, w.rows, groups, size) for _ in range(2)),
         1 + w.uniform(size), 1 + w.uniform(size), 1e-6, angle.cos(), angle.sin(), *cache, slots,
-        torch.full((w.batch,), length), torch.full((w.batch,), w.rows), most, None, False, None, None,
+        torch.full((w.batch,), length), torch.full((w.batch,), w.rows), most, None, False, None, None, None,
     )  # fmt: skip
 
     def definition(*values):
-        return attend_reference(*values[:13])
+        return attend_reference(*values[:13], values[18])
 
     def sdpa(qg, k, v, q_scale, k_scale, eps, cos, sin, keys, values, slots, *rest):
         q = qg[..., :size].transpose(1, 2)
@@ -187,6 +188,12 @@ def attend_cases(w: Workload) -> Iterator[Case]:
     yield Case(
         f"attend T={w.rows} keys={most}", attend_op, arguments, definition, (8, 9), moved,
         rivals=(Rival("torch sdpa", "attention alone: no norms, rotary, KV write, gate, slots or mask", sdpa),),
+    )  # fmt: skip
+    scale = torch.full((2,), 0.01)
+    coded = [kv_cache.encode(rows, step, kv_cache.FP8) for rows, step in zip(cache, scale, strict=True)]
+    yield Case(
+        f"attend T={w.rows} keys={most} fp8", attend_op, (*arguments[:8], *coded, *arguments[10:18], scale), definition,
+        (8, 9), 2 * w.batch * most * coded[0][0, 0].nbytes,
     )  # fmt: skip
 
 

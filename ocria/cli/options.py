@@ -59,6 +59,12 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         help="how drafts are accepted where tokens are drawn: as without drafts, or with the same distribution and "
         "faster (default: exact)",
     )
+    engine.add_argument(
+        "--kv-cache",
+        choices=("full", "fp8"),
+        default="full",
+        help="cached keys and values: in the dtype of the model, or rounded to FP8 in less memory (default: full)",
+    )
 
 
 def add_device(group: Any) -> None:

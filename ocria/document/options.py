@@ -14,6 +14,7 @@ UNITS = ("page", "line")
 DIALECTS = ("markdown", "html", "json", "text")
 DTYPES = ("float32", "bfloat16")
 RULES = ("exact", "token", "block")
+KV_CACHES = ("full", "fp8")
 TABLE_FORMATS = ("auto", "md", "html", "csv")
 IMAGES = ("none", "placeholder", "embed", "extract")
 MOST_DRAFT_ROWS = 64
@@ -88,6 +89,8 @@ class ParseOptions:
     verify: str = "exact"
     """How drafts are accepted where tokens are drawn: `exact` for the same tokens as without drafts, `token` or `block`
     for more of them from the same distribution."""
+    kv_cache: str = "full"
+    """Cached keys and values: `full` in the dtype of the model, `fp8` in half of its memory, rounded."""
     prompt: str | None = None
     unit: str | None = None
     max_output_tokens: int | None = None
@@ -105,6 +108,7 @@ class ParseOptions:
         if self.device is not None and not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device must be cpu, cuda or cuda:N, not {self.device!r}")
         _one_of("verify", self.verify, RULES)
+        _one_of("kv_cache", self.kv_cache, KV_CACHES)
         if self.ring is not None and self.ring not in RINGS:
             raise UsageError(f"ring must be one of {', '.join(map(str, RINGS))}, not {self.ring!r}")
         for name in ("compile", "graph", "overlap", "keep_headers_footers", "merge_tables"):

@@ -266,7 +266,7 @@ def placement(options: ParseOptions) -> Placement:
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = getattr(torch, options.dtype or ("float32" if device.type == "cpu" else "bfloat16"))
     sizes = {} if options.batch is None else {"max_batch": options.batch}
-    names = ("compile", "graph", "overlap", "ring", "draft", "draft_rows", "verify")
+    names = ("compile", "graph", "overlap", "ring", "draft", "draft_rows", "verify", "kv_cache")
     levers = {name: getattr(options, name) for name in names}
     chosen = EngineOptions(**sizes, **levers, memory_bytes=options.memory_bytes)
     model = NANO if options.model is None else options.model

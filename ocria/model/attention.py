@@ -4,12 +4,16 @@ import torch
 from torch import nn
 
 from ocria.model.config import TextConfig
+from ocria.model.quantized import Preparation, QuantisedProjections
 from ocria.model.state import DecoderState, take
 from ocria.model.window import Window
+from ocria.ops import kv_cache
 from ocria.ops.attend import attend
 from ocria.ops.attention import window_attention
 from ocria.ops.linear import Linear, Projections
 from ocria.ops.norm import add_rms_norm, rms_norm
+from ocria.ops.quant_linear import Fed, Feed
+from ocria.ops.quant_rows import add_rms_norm_quant, rms_norm_quant, sigmoid_mul_quant
 from ocria.ops.rope import rotate
 
 
@@ -34,11 +38,20 @@ class RMSNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, self.scale if self._scale is None else self._scale, self.eps)
 
-    def after(self, x: torch.Tensor, more: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """(norm of x + more, x + more), added and normalised in one pass; `more` None adds nothing."""
+    def after(
+        self, x: torch.Tensor, more: torch.Tensor | None, feed: Feed | None = None
+    ) -> tuple[torch.Tensor | Fed, torch.Tensor]:
+        """(norm of x + more, x + more), added and normalised in one pass; `more` None adds nothing. feed: how the norm
+        is wanted."""
+        scale = self.scale if self._scale is None else self._scale
+        if feed is None:
+            return (self(x), x) if more is None else add_rms_norm(more, x, scale, self.eps)
         if more is None:
-            return self(x), x
-        return add_rms_norm(more, x, self.scale if self._scale is None else self._scale, self.eps)
+            rows, kept = rms_norm_quant(x, scale, self.eps, feed.target, feed.keep)
+        else:
+            rows, added, kept = add_rms_norm_quant(more, x, scale, self.eps, feed.target, feed.keep)
+            x = added.view(x.shape)
+        return Fed(rows, kept.view(x.shape) if feed.keep else None, x.shape[:-1], x.dtype), x
 
 
 class GatedAttention(nn.Module):
@@ -55,17 +68,25 @@ class GatedAttention(nn.Module):
         self.o_proj = Linear(config.num_attention_heads * head_dim, dim, bias=False)
         self.q_norm = RMSNorm(head_dim, config.rms_norm_eps)
         self.k_norm = RMSNorm(head_dim, config.rms_norm_eps)
-        self._fused: Projections | None = None
+        self._fused: Projections | QuantisedProjections | None = None
         self._scales: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.kv_scale: torch.Tensor | None = None
+        """fp32 `[2]`: what the codes of a cache in FP8 are worth, of keys and of values; None: one."""
 
-    def prepare(self, pack: bool) -> list[Linear]:
+    @property
+    def feed(self) -> Feed | None:
+        """How the input is wanted."""
+        return self._fused.feed if self._fused else None
+
+    def prepare(self, how: Preparation) -> list[Linear]:
         """Compute q, k and v in one product from now on; returns the layers that are part of it."""
         layers = [self.q_proj, self.k_proj, self.v_proj]
-        self._fused = Projections(layers, pack)
+        self._fused = how.join(layers)
         self._scales = self._head_scales()
+        self.kv_scale = self._kv_scale()
         return layers
 
-    def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
+    def forward(self, x: torch.Tensor | Fed, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
         """x `[B, T, D]` -> `[B, T, D]`; writes this window's KV rows, attends to all rows up to each query's own."""
         q, k, v = self._fused(x) if self._fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
         c, w = self.config, window
@@ -77,11 +98,11 @@ class GatedAttention(nn.Module):
         o = attend(
             q.unflatten(-1, (-1, 2 * c.head_dim)), k, v, q_scale, k_scale, c.rms_norm_eps, w.cos, w.sin,
             state.keys[place], state.values[place], w.slots, w.length, w.count, w.kv_len, w.first_slot, w.full,
-            w.kv_rows, w.mask,
+            w.kv_rows, w.mask, self._kv_scale() if state.keys[place].dtype == kv_cache.FP8 else None,
         )  # fmt: skip
         return self.o_proj(o)
 
-    def _rows(self, q, k, v, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
+    def _rows(self, q, k, v, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor | Fed:
         """Whole sequences, or a prefill: q `[B, T, 2H, D]`, a gate after each query; k, v `[B, T, Hkv, D]`."""
         q, gate = q.unflatten(2, (-1, 2)).unbind(3)
         cos, sin = window.cos[:, :, None].to(v.dtype), window.sin[:, :, None].to(v.dtype)
@@ -90,15 +111,27 @@ class GatedAttention(nn.Module):
         keys, values = k, v
         if state is not None:
             place = state.place[layer]
-            for cache, new in ((state.keys[place], k), (state.values[place], v)):
-                cache.flatten(0, 1).index_copy_(0, window.kv_rows.flatten(), new.flatten(0, 1).to(cache.dtype))
-            if not window.fresh:
-                keys, values = (
-                    take(cache[place][:, : window.kv_len], window).to(q.dtype) for cache in (state.keys, state.values)
-                )
+            keys, values = (
+                self._through(cache[place], new, step, window)
+                for cache, new, step in zip((state.keys, state.values), (k, v), self._kv_scale(), strict=True)
+            )
         # In a fresh window the keys are its own rows; padding comes after all that is seen.
         o = window_attention(q, keys.transpose(1, 2), values.transpose(1, 2), window.mask)
-        return (o.transpose(1, 2) * gate.sigmoid()).flatten(2)
+        o = o.transpose(1, 2)
+        if self.o_proj.feed is None:
+            return (o * gate.sigmoid()).flatten(2)
+        return Fed(sigmoid_mul_quant(o, gate, self.o_proj.feed.target), None, o.shape[:2], o.dtype)
+
+    @staticmethod
+    def _through(cache: torch.Tensor, new: torch.Tensor, step: torch.Tensor, window: Window) -> torch.Tensor:
+        """Put the window's rows `[B, T, Hkv, D]` into the cache; returns what attention sees of it, in their dtype."""
+        rows = kv_cache.encode(new, step, cache.dtype)
+        kv_cache.write(cache, window.kv_rows.flatten(), rows.flatten(0, 1))
+        seen = rows if window.fresh else take(cache[:, : window.kv_len], window)
+        return kv_cache.decode(seen, step, new.dtype)
+
+    def _kv_scale(self) -> torch.Tensor:
+        return torch.ones(2, device=self.k_norm.weight.device) if self.kv_scale is None else self.kv_scale
 
     def _head_scales(self) -> tuple[torch.Tensor, torch.Tensor]:
         """fp32 `[head_dim]` each: what the heads of q and of k are multiplied by after their norm."""

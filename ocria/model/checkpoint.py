@@ -1,23 +1,30 @@
 """Loading a checkpoint: every tensor of the file is used exactly once, or the load fails and says why."""
 
+import math
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import nn
 
 from ocria.errors import CheckpointError, ConfigError, EngineError
+from ocria.model.attention import GatedAttention
 from ocria.model.config import ModelConfig
 from ocria.model.hub import Source, find_model
 from ocria.model.image import ImageConfig
 from ocria.model.network import Qwen35
 from ocria.model.profiles import Profile, find_profile
+from ocria.model.quantized import moved
 from ocria.model.tokens import Tokenizer
 from ocria.model.weights import DTYPES, TensorInfo, list_tensors, names, read_tensors
+from ocria.ops.linear import Linear
 from ocria.quant.formats import QuantizedCheckpoint, read_quantized
 
+Quantized = Literal["keep", "decode"]
 EMBEDDING = "model.language_model.embed_tokens.weight"
 HEAD = "lm_head.weight"
 
@@ -39,7 +46,9 @@ class LoadReport:
     renamed: bool
     """The file is a text-only re-save, whose names lack `language_model`."""
     quantized: int = 0
-    """Weights that the file holds quantised, decoded here."""
+    """Weights that the file holds quantised."""
+    formats: str = ""
+    """Linear layers of the decoder and the head by how the file holds them, such as `FP8 24, NVFP4 12, bf16 8`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +75,12 @@ def load_model(
     *,
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
+    quantized: Quantized = "keep",
 ) -> LoadedModel:
     """A checkpoint from a folder or by its hub name, ready to run.
 
     `dtype`: of the weights; None keeps the one of the file. `A_log` and the gated norm are fp32 in any case.
+    `quantized`: linear layers keep quantised weights as they are, or decode them into plain ones.
     Raises ModelNotFoundError, ConfigError, CheckpointError with the names of the tensors at fault, and
     EngineError when the device does not exist.
     """
@@ -83,7 +94,7 @@ def load_model(
         raise ConfigError(message, path=folder / "tokenizer.json")
     image = image_config(folder, config)
     profile = find_profile(folder, source.name)
-    network, report = load_network(folder, config, dtype=dtype, device=device)
+    network, report = load_network(folder, config, dtype=dtype, device=device, quantized=quantized)
     loaded = LoadedModel(network, tokenizer, config, profile, image, source, report)
     return loaded.with_profile(profile)
 
@@ -94,14 +105,16 @@ def load_network(
     *,
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
+    quantized: Quantized = "keep",
 ) -> tuple[Qwen35, LoadReport]:
-    """The network filled from the folder's safetensors, in inference mode. Quantised weights are decoded. Peak memory
-    is one copy of the weights and one tensor, in fp32 where it is decoded. Raises CheckpointError."""
+    """The network filled from the folder's safetensors, in inference mode. Quantised weights that are not those of
+    linear layers are decoded in any case. Peak memory is one copy of the weights and one tensor, in fp32 where it is
+    decoded. Raises CheckpointError."""
     with torch.device("meta"):
         network = Qwen35(config)
     wanted = dict(network.named_parameters())
-    quantized = read_quantized(folder, list_tensors(folder))
-    found = quantized.infos()
+    stored = read_quantized(folder, list_tensors(folder))
+    found = stored.infos()
     ignored = tuple(sorted(name for name in found if LEFT_OUT.fullmatch(name)))
     by_target: dict[str, TensorInfo] = {}
     for name in (name for name in found if name not in ignored):
@@ -111,23 +124,41 @@ def load_network(
     head = by_target.pop(HEAD, None) if config.tie_word_embeddings else None
     _check(folder, wanted, by_target)
     if head is not None:
-        _check_tied(head, by_target[EMBEDDING], quantized)
+        _check_tied(head, by_target[EMBEDDING], stored)
 
     dtype = dtype or DTYPES[by_target[EMBEDDING].dtype]
     targets = {info.name: target for target, info in by_target.items()}
-    plain = [info for info in by_target.values() if info.name in quantized.plain]
+    plain = [info for info in by_target.values() if info.name in stored.plain]
     for info, tensor in read_tensors(sorted(plain, key=lambda info: info.file)):
         target = targets[info.name]
         own = torch.float32 if KEPT_FP32.fullmatch(target) else dtype
         _assign(network, target, tensor.to(device=device, dtype=own, copy=True))
-    decoded = [module for module in quantized if f"{module}.weight" in targets]
-    for module in decoded:
-        _assign(network, targets[f"{module}.weight"], quantized[module].dense().to(device=device, dtype=dtype))
-    parameters = sum(parameter.numel() for parameter in network.parameters())
+    kept = [module for module in stored if f"{module}.weight" in targets]
+    for module in kept:
+        target = targets[f"{module}.weight"]
+        layer = network.get_submodule(target.removesuffix(".weight"))
+        if quantized == "keep" and isinstance(layer, Linear):
+            layer.hold(moved(stored[module], device))
+        else:
+            _assign(network, target, stored[module].dense().to(device=device, dtype=dtype))
+    parameters = sum(math.prod(info.shape) for info in by_target.values())
     renamed = any(name != target for name, target in targets.items())
-    ignored += tuple(sorted(quantized.kv_names()))
-    report = LoadReport(len(by_target), parameters, dtype, ignored, renamed, len(decoded))
+    ignored += _take_kv_scales(network, config, stored, device)
+    report = LoadReport(len(by_target), parameters, dtype, ignored, renamed, len(kept), formats_of(stored, dtype))
     return network.eval(), report
+
+
+def formats_of(stored: QuantizedCheckpoint, dtype: torch.dtype) -> str:
+    """How a file holds the linear layers of the decoder and the head, for people: `FP8 24, NVFP4 12, bf16 8`. dtype:
+    what the plain ones run in."""
+    plain = {torch.float32: "fp32", torch.bfloat16: "bf16"}.get(dtype, str(dtype).removeprefix("torch."))
+    kinds = stored.kinds()
+    counts = Counter(
+        {"fp8": "FP8", "nvfp4": "NVFP4"}.get(kind, plain)
+        for module, kind in kinds.items()
+        if not re.match(r"mtp\.|.*\bvisual\.", module)
+    )
+    return ", ".join(f"{name} {counts[name]}" for name in ("FP8", "NVFP4", plain) if counts[name])
 
 
 def _target(name: str, config: ModelConfig) -> str:
@@ -176,6 +207,22 @@ def _check_tied(head: TensorInfo, embedding: TensorInfo, quantized: QuantizedChe
             path=head.file,
             cure=cure,
         )
+
+
+def _take_kv_scales(
+    network: Qwen35, config: ModelConfig, quantized: QuantizedCheckpoint, device: str | torch.device
+) -> tuple[str, ...]:
+    """Give attention layers the scales of their cached keys and values; returns the names of those left out by rule."""
+    modules, ignored = dict(network.named_modules()), []
+    for attention in quantized.kv:
+        if LEFT_OUT.fullmatch(f"{attention}.k_scale"):
+            ignored += [f"{attention}.k_scale", f"{attention}.v_scale"]
+            continue
+        module = modules.get(_target(f"{attention}.k_scale", config).removesuffix(".k_scale"))
+        if not isinstance(module, GatedAttention):
+            raise CheckpointError(f"scales of keys and values for {attention}, which is no attention layer")
+        module.kv_scale = torch.stack(quantized.kv_scales(attention)).to(device)
+    return tuple(ignored)
 
 
 def _assign(network: nn.Module, name: str, tensor: torch.Tensor) -> None:

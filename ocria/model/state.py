@@ -23,10 +23,10 @@ class DecoderState:
     """Of every kind one tensor a layer that has it; layer i of the decoder is number `place[i]` of its kind. Each is a
     tensor of its own, not a part of a larger one: a compiled step then updates it in place.
 
-    Of attention layers: keys, values `[slots, max_len, Hkv, head_dim]`. Of Gated DeltaNet layers: checkpoint fp32
-    `[slots, Hv, Dk, Dv]`; ring_k `[slots, L, Hk, Dk]`: normalised keys; ring_v, ring_u `[slots, L, Hv, Dv]`: values,
-    and the deltas that they made; ring_gates fp32 `[slots, L, 2, Hv]`: log-decay and beta; conv_ring
-    `[slots, Lc, conv_dim]`: the last inputs of the short convolution.
+    Of attention layers: keys, values `[slots, max_len, Hkv, head_dim]`, maybe in FP8 (`ocria.ops.kv_cache`). Of Gated
+    DeltaNet layers: checkpoint fp32 `[slots, Hv, Dk, Dv]`; ring_k `[slots, L, Hk, Dk]`: normalised keys; ring_v, ring_u
+    `[slots, L, Hv, Dv]`: values, and the deltas that they made; ring_gates fp32 `[slots, L, 2, Hv]`: log-decay and
+    beta; conv_ring `[slots, Lc, conv_dim]`: the last inputs of the short convolution.
 
     ring: L, a power of two, or 0: every row enters the checkpoint at once and none can be taken back.
     """
@@ -53,11 +53,13 @@ class DecoderState:
         device: str | torch.device = "cpu",
         ring: int = 0,
         rows: int = 1,
+        kv_dtype: torch.dtype | None = None,
     ) -> "DecoderState":
         """Zeroed state for `slots` requests (dummy included) of up to `max_len` rows each.
 
-        `rows`: most rows of a step. Raises UsageError for a ring that is no power of two or holds less than two
-        steps: the rows of one may have to stay while those of the next come.
+        `rows`: most rows of a step. `kv_dtype`: of keys and values, if not `dtype` too. Raises UsageError for a ring
+        that is no power of two or holds less than two steps: the rows of one may have to stay while those of the next
+        come.
         """
         if ring:
             check_ring(ring, rows, 2)
@@ -74,8 +76,8 @@ class DecoderState:
             return tuple(torch.zeros(slots, *shape, dtype=kind, device=device) for _ in range(layers))
 
         return cls(
-            keys=zeros(full, max_len, config.num_key_value_heads, config.head_dim),
-            values=zeros(full, max_len, config.num_key_value_heads, config.head_dim),
+            keys=zeros(full, max_len, config.num_key_value_heads, config.head_dim, kind=kv_dtype or dtype),
+            values=zeros(full, max_len, config.num_key_value_heads, config.head_dim, kind=kv_dtype or dtype),
             checkpoint=zeros(linear, hv, dk, dv, kind=torch.float32),
             ring_k=zeros(linear, ring, hk, dk),
             ring_v=zeros(linear, ring, hv, dv),

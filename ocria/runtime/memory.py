@@ -10,10 +10,13 @@ import torch
 from ocria.errors import EngineError
 from ocria.model.checkpoint import KEPT_FP32, LEFT_OUT
 from ocria.model.config import ModelConfig, TextConfig, VisionConfig
-from ocria.model.network import PACK_BYTES, Qwen35
+from ocria.model.network import Qwen35
+from ocria.model.prepared import PACK_BYTES
+from ocria.model.quantized import WeightBytes
 from ocria.model.state import DecoderState
 from ocria.model.weights import DTYPES, list_tensors
 from ocria.quant.formats import read_quantized
+from ocria.quant.formats.contents import EMBEDDING
 from ocria.runtime.options import ResolvedOptions
 
 _SHARE = {"cpu": 0.5, "cuda": 0.9}
@@ -102,22 +105,25 @@ def refusal(plan: MemoryPlan) -> EngineError:
 
 def state_parts(config: TextConfig, max_len: int, dtype: torch.dtype, options: ResolvedOptions) -> dict[str, int]:
     """Bytes of one slot by part of the plan, but for the drafter's; nothing is allocated."""
-    state = DecoderState.allocate(config, 1, max_len, dtype, "meta", options.ring, options.rows)
+    state = DecoderState.allocate(config, 1, max_len, dtype, "meta", options.ring, options.rows, options.kv_dtype)
     parts = dict.fromkeys(_PER_SLOT, 0)
     for name, tensors in state.kinds().items():
         parts[_STATE_PARTS.get(name, "rings")] += sum(tensor.nbytes for tensor in tensors)
     return parts
 
 
-def checkpoint_bytes(folder: Path, dtype: torch.dtype | None = None) -> int:
-    """What the weights in a folder take once they are loaded as `dtype` (None: as they are; quantised ones as the
+def checkpoint_bytes(folder: Path, dtype: torch.dtype | None = None) -> WeightBytes:
+    """What the weights in a folder take once they are loaded as `dtype` (None: as they are; decoded ones as the
     embedding), read from the headers of its files alone. Raises what `read_quantized` does, and CheckpointError for
     files that are missing or no safetensors."""
-    total = 0
-    for info in read_quantized(folder, list_tensors(folder)).infos().values():
-        if not LEFT_OUT.fullmatch(info.name):
-            kept = torch.float32 if KEPT_FP32.fullmatch(info.name) else dtype or DTYPES.get(info.dtype, torch.float32)
-            total += math.prod(info.shape) * kept.itemsize
+    stored, total = read_quantized(folder, list_tensors(folder)), WeightBytes()
+    for info in stored.infos().values():
+        if LEFT_OUT.fullmatch(info.name):
+            continue
+        kept = torch.float32 if KEPT_FP32.fullmatch(info.name) else dtype or DTYPES.get(info.dtype, torch.float32)
+        size, module = math.prod(info.shape) * kept.itemsize, info.name.removesuffix(".weight")
+        held = info.name not in stored.plain and not EMBEDDING.fullmatch(module)
+        total += WeightBytes(0, size, stored.code_bytes(module)) if held else WeightBytes(size)
     return total
 
 
@@ -129,9 +135,13 @@ def network_bytes(config: ModelConfig, dtype: torch.dtype, encoder: bool = True)
     return sum(n * (torch.float32 if KEPT_FP32.fullmatch(name) else dtype).itemsize for name, n in sizes.items())
 
 
-def resident_bytes(weights: int, device: torch.device) -> int:
-    """Memory that weights of so many bytes take: on the CPU those of small models are there twice, once packed."""
-    return 2 * weights if device.type == "cpu" and weights <= PACK_BYTES else weights
+def resident_bytes(weights: WeightBytes, device: torch.device, compiled: bool = False) -> int:
+    """Memory that weights take. On the CPU plain ones of small models are there twice, once packed, and quantised ones
+    decoded, in small models twice for compiled code. Elsewhere quantised ones stay as they are."""
+    if device.type != "cpu":
+        return weights.plain + weights.codes
+    small = weights.plain + weights.decoded <= PACK_BYTES
+    return (1 + small) * weights.plain + (1 + (small and compiled)) * weights.decoded
 
 
 def vision_bytes(config: VisionConfig, patches: int, dtype: torch.dtype) -> int:

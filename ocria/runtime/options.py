@@ -6,6 +6,8 @@ import torch
 
 from ocria.errors import UsageError
 
+ACTIVATIONS = ("auto", "full", "quantised")
+"""Whether inputs are quantised where the weights say so."""
 RULES = ("exact", "token", "block")
 """How drafts of a request that samples are accepted (`ocria.ops.verify`)."""
 MOST_DRAFT_ROWS = 64
@@ -13,6 +15,8 @@ RINGS = (2, 4, 8, 16, 32, 64, 128)
 _PLAIN_RING = 16
 """Rows of the ring without drafts: the checkpoint, 64 KiB a head of 128 x 128, is then written in one step of 15,
 while the rows replayed in each step stay a tenth of it."""
+KV_CACHES = {"full": None, "fp8": torch.float8_e4m3fn}
+"""Dtypes of cached keys and values by the option's name; None: that of the network."""
 _STEPS_IN_RING = 4
 """With drafts the ring holds this many full steps on CUDA. On the CPU it holds two, the least: a history that is long
 costs as much in every step as folding it once."""
@@ -42,8 +46,11 @@ class EngineOptions:
     `resolve` chooses. `draft`: what proposes tokens, `auto`, `none`, or names and folders of drafters (see
     `ocria.runtime.drafting`). `draft_rows`: rows of every step with drafts, the last token and the drafts behind it;
     None: chosen step by step by what drafts bring and cost, up to what suits the drafter. `verify`: one of `RULES`:
-    with `exact` an answer is the same with any drafts, the others keep its distribution and accept more.
-    `graph_memory_bytes`: what captured graphs may take, batch sizes beyond it run without; None: 1 GiB.
+    with `exact` an answer is the same with any drafts, the others keep its distribution and accept more. `activations`:
+    one of `ACTIVATIONS`: inputs of quantised weights stay as they are (`full`) or are quantised where the checkpoint
+    says so; `auto`: on CUDA they are, on the CPU, where that saves nothing, they are not.
+    `graph_memory_bytes`: what captured graphs may take, batch sizes beyond it run without; None: 1 GiB. `kv_cache`: one
+    of `KV_CACHES`; with `fp8` half the memory of keys and values, rounded by the scales of the checkpoint or by one.
 
     Raises UsageError for values out of range.
     """
@@ -63,7 +70,9 @@ class EngineOptions:
     draft: str = "none"
     draft_rows: int | None = None
     verify: str = "exact"
+    activations: str = "auto"
     graph_memory_bytes: int | None = None
+    kv_cache: str = "full"
 
     def __post_init__(self):
         for name in _AT_LEAST_1:
@@ -76,6 +85,10 @@ class EngineOptions:
             raise UsageError(f"draft_rows must be at most {MOST_DRAFT_ROWS}, got {self.draft_rows}")
         if self.verify not in RULES:
             raise UsageError(f"verify must be one of {', '.join(RULES)}, got {self.verify!r}")
+        if self.activations not in ACTIVATIONS:
+            raise UsageError(f"activations must be one of {', '.join(ACTIVATIONS)}, got {self.activations!r}")
+        if self.kv_cache not in KV_CACHES:
+            raise UsageError(f"kv_cache must be one of {', '.join(KV_CACHES)}, got {self.kv_cache!r}")
 
     @property
     def group(self) -> int:
@@ -86,7 +99,7 @@ class EngineOptions:
 @dataclass(frozen=True, slots=True)
 class ResolvedOptions:
     """Options with every choice made; the names are those of `EngineOptions`. `rows`: most rows of one slot in a
-    step, 1 without drafts. `draft`: the names of the sources, `none` without any. `max_len` and `memory_bytes` stay
+    step, 1 without drafts. `activations`: `quantised` where some are, else `full`. `draft`: the names of the sources, `none` without any. `max_len` and `memory_bytes` stay
     None where the memory decides (see `PageBudget`)."""
 
     max_batch: int
@@ -105,13 +118,21 @@ class ResolvedOptions:
     draft: str
     draft_rows: int | None
     verify: str
+    activations: str
     graph_memory_bytes: int
+    kv_cache: str
+
+    @property
+    def kv_dtype(self) -> torch.dtype | None:
+        """Of cached keys and values; None: that of the network."""
+        return KV_CACHES[self.kv_cache]
 
     def levers(self) -> str:
         """Which levers are on, for people: `graph off, overlap off, compile off, ring 16, draft none`."""
         switches = {"graph": self.graph, "overlap": self.overlap, "compile": self.compile}
         states = [f"{name} {'on' if on else 'off'}" for name, on in switches.items()]
-        return ", ".join([*states, f"ring {self.ring or 'off'}", f"draft {self._draft()}"])
+        kv = [] if self.kv_dtype is None else [f"KV cache {self.kv_cache}"]
+        return ", ".join([*states, f"ring {self.ring or 'off'}", *kv, f"activations {self.activations}", f"draft {self._draft()}"])
 
     def _draft(self) -> str:
         if self.rows == 1:
@@ -119,9 +140,17 @@ class ResolvedOptions:
         return f"{self.draft} in steps of {'' if self.draft_rows else 'up to '}{self.rows} rows, verified {self.verify}"
 
 
-def resolve(options: EngineOptions, device: torch.device, rows: int = 1, sources: str = "none") -> ResolvedOptions:
-    """What the options mean on a device, with drafts of `sources` in steps of up to `rows` rows. Raises UsageError for
-    a lever that the device, the drafter or another option rules out: nothing that was asked for is left out silently.
+def quantises(options: EngineOptions, device: torch.device) -> bool:
+    """Whether inputs are quantised on a device where weights say so."""
+    return options.activations == "quantised" or (options.activations == "auto" and device.type == "cuda")
+
+
+def resolve(
+    options: EngineOptions, device: torch.device, rows: int = 1, sources: str = "none", inputs: bool = False
+) -> ResolvedOptions:
+    """What the options mean on a device, with drafts of `sources` in steps of up to `rows` rows; inputs: there are
+    weights that say that their inputs are quantised. Raises UsageError for a lever that the device, the drafter or
+    another option rules out: nothing that was asked for is left out silently.
     """
     cuda = device.type == "cuda"
     if options.graph and not cuda:
@@ -147,7 +176,9 @@ def resolve(options: EngineOptions, device: torch.device, rows: int = 1, sources
         draft=sources,
         draft_rows=options.draft_rows,
         verify=options.verify,
+        activations="quantised" if inputs and quantises(options, device) else "full",
         graph_memory_bytes=(options.graph_memory_bytes or _GRAPH_BYTES) if graph else 0,
+        kv_cache=options.kv_cache,
     )
 
 

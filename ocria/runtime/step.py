@@ -162,5 +162,5 @@ def _shared(
         taps, ring = network.config.text.linear_conv_kernel_dim, state.conv_ring[0].shape[1]
         shared["conv_rows"] = ring_rows(rows.slots, length, width, taps, ring)
     if state.keys:
-        shared["mask"] = score_mask(length, width, rows.kv_len, state.keys[0].dtype)
+        shared["mask"] = score_mask(length, width, rows.kv_len, network.dtype)
     return shared

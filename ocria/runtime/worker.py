@@ -67,8 +67,9 @@ class Worker:
         if not plan.slots:
             return
         text, slots, o = self.network.config.text, plan.slots + 1, self.options
-        dtype = self.network.dtype
-        self.state = DecoderState.allocate(text, slots, plan.max_len, dtype, self.device, o.ring, o.rows)
+        self.state = DecoderState.allocate(
+            text, slots, plan.max_len, self.network.dtype, self.device, o.ring, o.rows, o.kv_dtype
+        )
         self.buffers = SlotBuffers.allocate(text, slots, plan.max_len, self.device, o.rows)
         if self.drafter is not None:
             self.drafter.allocate(slots, plan.max_len, self.device)

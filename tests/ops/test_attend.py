@@ -94,7 +94,7 @@ def make(
 
 def run(form: str, case: Case, **known) -> torch.Tensor:
     """Changes the caches of the case."""
-    known = {"first_slot": None, "full": False, "kv_rows": None, "mask": None} | known
+    known = {"first_slot": None, "full": False, "kv_rows": None, "mask": None, "kv_scale": None} | known
     function = attend_op.torch_form if form == "torch" else attend_op.kernel
     return function(*case.inputs, case.kv_len, *known.values())
 
@@ -297,7 +297,7 @@ def test_kernel_refuses_what_it_cannot_do():
 @pytest.mark.parametrize("max_len", [40, 200], ids=["one part", "two parts"])
 def test_registration(max_len):
     case = make(fresh_seed(), [7, 0], [2, 1], rows=2, heads=2, kv_heads=1, dim=16, max_len=max_len, unused=0.5)
-    torch.library.opcheck(attend_op.kernel, (*case.inputs, case.kv_len, None, False, None, None))
+    torch.library.opcheck(attend_op.kernel, (*case.inputs, case.kv_len, None, False, None, None, None))
 
 
 @pytest.mark.parametrize("form", ["torch", "kernel"])
@@ -311,4 +311,4 @@ def test_compiles_as_one_graph(form):
 
 def run_inputs(form: str, inputs: tuple) -> torch.Tensor:
     function = attend_op.torch_form if form == "torch" else attend_op.kernel
-    return function(*inputs, 10, None, False, None, None)
+    return function(*inputs, 10, None, False, None, None, None)

@@ -62,7 +62,7 @@ with FakeTensorMode(), torch.no_grad():
         caches = [of(3, max_len, HKV, D) for _ in range(2)]
         new = [of(B, T, H, 2 * D), of(B, T, HKV, D), of(B, T, HKV, D)]
         inputs = (*new, *scales, *turns, *caches, *cursors)
-        trace(lambda *a: attend_op.kernel(*a[:5], 1e-6, *a[5:], 60, None, False, None, None), *inputs)
+        trace(lambda *a: attend_op.kernel(*a[:5], 1e-6, *a[5:], 60, None, False, None, None, None), *inputs)
     x, weight = of(B, T, D), scales[0]
     trace(lambda x, w: norm.rms_norm_op.kernel(x, w, 1e-6), x, weight)
     trace(lambda x, y, w: norm.add_rms_norm_op.kernel(x, y, w, 1e-6), x, of(B, T, D), weight)
