@@ -69,7 +69,7 @@ async def test_export(tmp_path, monkeypatch):
         await pilot.press("e")
         assert isinstance(app.screen, Export)
         await pilot.press("ctrl+s")
-        assert asked(app, "export") == [("report.pdf", ("md", "json"), "out")]
+        assert asked(app, "export") == [("report.pdf", ("md", "json"), "out", False)]
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "report.pdf.json").touch()
         await pilot.press("e", "ctrl+s")
@@ -94,7 +94,7 @@ async def test_export(tmp_path, monkeypatch):
         assert "name a folder or a file" in problem(app)
         fill(app, "target", "one.html")
         await pilot.press("ctrl+s")
-        assert asked(app, "export")[1:] == [("report.pdf", ("html",), "one.html")]
+        assert asked(app, "export")[1:] == [("report.pdf", ("html",), "one.html", False)]
 
 
 @asynchronous
@@ -102,12 +102,10 @@ async def test_an_export_replaces_what_the_user_said_it_may(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "report.pdf.md").touch()
     session = FakeSession({"output_dir": "."})
-    seen = []
-    session.export = lambda *arguments, **named: seen.append((arguments, named))
     halfway(session)
     async with app_of(session) as (app, pilot):
         await pilot.press("e", "ctrl+s", "y")
-        assert seen == [(("report.pdf", ("md",), "."), {"overwrite": True})]
+        assert asked(app, "export") == [("report.pdf", ("md",), ".", True)]
         assert len(app.screen_stack) == 1
 
 

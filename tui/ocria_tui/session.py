@@ -47,9 +47,9 @@ class Session(Protocol):
     def draw(self, path: str, page: int, width: int) -> None:
         """Ask for a `PageImage` of so many pixels across."""
 
-    def export(self, path: str, kinds: Sequence[str], target: str) -> None:
+    def export(self, path: str, kinds: Sequence[str], target: str, overwrite: bool = False) -> None:
         """Write what is there of a document: formats as of `ocria parse -f`; target: a folder, or a file for one
-        format. Answers with `Exported`."""
+        format; overwrite: replace what stands there, whoever wrote it. Answers with `Exported`."""
 
     def close(self, timeout: float = 10.0) -> None:
         """Stop; finished pages are kept. The process is gone when this returns."""

@@ -34,7 +34,7 @@ def export(app: View) -> None:
         if chosen is None:
             return
         formats, target, replaces = chosen
-        app.session.export(document.path, formats, target, **({"overwrite": True} if replaces else {}))
+        app.session.export(document.path, formats, target, replaces)
 
     options = app.session.options
     formats, folder = options.get("formats") or ("md",), str(options.get("output_dir") or OUTPUT_DIR)
