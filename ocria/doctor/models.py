@@ -62,7 +62,7 @@ def models(dtype: str | None = None, device: str | None = None) -> list[Model]:
     as_dtype = getattr(torch, dtype or ("float32" if kind == "cpu" else "bfloat16"))
     found = []
     if (NANO / "config.json").is_file():
-        found.append(_here("ocria-nano", None, NANO, find_profile(NANO), as_dtype))
+        found.append(_here("ocria-nano", None, NANO, find_profile(NANO), as_dtype, kind))
     for fetched in fetched_models():
         try:
             profile = find_profile(fetched.folder, fetched.name)
@@ -71,7 +71,7 @@ def models(dtype: str | None = None, device: str | None = None) -> list[Model]:
             continue
         # Of models without a profile those that ocria could run are listed: the cache may hold any others.
         if profile is not GENERIC or _is_ours(fetched.folder):
-            found.append(_here(fetched.name, fetched.revision, fetched.folder, profile, as_dtype))
+            found.append(_here(fetched.name, fetched.revision, fetched.folder, profile, as_dtype, kind))
     here = {model.profile for model in found}
     return [*found, *(_known(profile) for profile in built_in_profiles() if profile.name not in here)]
 
@@ -128,14 +128,17 @@ def _known(profile: Profile) -> Model:
     return Model(profile.name, profile.name, _word(profile.unit), _word(profile.dialect), tuple(missing))
 
 
-def _here(name: str, revision: str | None, folder: Path, profile: Profile, dtype: torch.dtype) -> Model:
+def _here(
+    name: str, revision: str | None, folder: Path, profile: Profile, dtype: torch.dtype, device: str
+) -> Model:
     from ocria.model.checkpoint import LEFT_OUT
     from ocria.model.weights import list_tensors
     from ocria.runtime.memory import checkpoint_bytes
 
     try:
         tensors = [info for info in list_tensors(folder).values() if not LEFT_OUT.fullmatch(info.name)]
-        device_bytes = checkpoint_bytes(folder, dtype)
+        found = checkpoint_bytes(folder, dtype)
+        device_bytes = found.plain + (found.decoded if device == "cpu" else found.codes)
     except EngineError as error:
         return _broken(name, revision, folder, error)
     known = _known(profile)

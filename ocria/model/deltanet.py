@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ocria.model.config import TextConfig
+from ocria.model.quantized import Preparation, QuantisedProjections
 from ocria.model.recurrence import advance, chunk_window
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
@@ -12,6 +13,8 @@ from ocria.ops.conv import causal_conv_silu, gated_conv
 from ocria.ops.delta import delta_chunk, normalise_qk
 from ocria.ops.linear import Linear, Projections
 from ocria.ops.norm import gated_rms_norm
+from ocria.ops.quant_linear import Fed, Feed
+from ocria.ops.quant_rows import gated_rms_norm_quant
 from ocria.ops.replay import replay
 
 
@@ -40,30 +43,38 @@ class GatedDeltaNet(nn.Module):
         self.dt_bias = nn.Parameter(torch.zeros(heads))
         self.norm = GatedNorm(config.linear_value_head_dim)
         self.out_proj = Linear(config.value_dim, config.hidden_size, bias=False)
-        self._fused: Projections | None = None
+        self._fused: Projections | QuantisedProjections | None = None
         self._gates: tuple[torch.Tensor, torch.Tensor] | None = None
         self._taps: torch.Tensor | None = None  # `[C, K]`, each tap contiguous
 
-    def prepare(self, pack: bool) -> list[Linear]:
+    def prepare(self, how: Preparation) -> list[Linear]:
         """Compute all inputs of the recurrence in one product from now on; returns the layers that are part of it."""
         layers = [self.in_proj_qkv, self.in_proj_z, self.in_proj_b, self.in_proj_a]
-        self._fused = Projections(layers, pack)
+        self._fused = how.join(layers)
         self._gates = self._gate_constants()
         self._taps = self.conv1d.weight[:, 0].t().contiguous().t()
         return layers
+
+    @property
+    def feed(self) -> Feed | None:
+        """How the input is wanted."""
+        return self._fused.feed if self._fused else None
 
     def _decay_rate(self) -> torch.Tensor:
         """fp32 `[Hv]`: log-decay per unit of time step, negative."""
         return -self.A_log.float().exp()
 
-    def forward(self, x: torch.Tensor, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
+    def forward(self, x: torch.Tensor | Fed, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor:
         """x `[B, T, D]` -> `[B, T, D]`; reads and writes the slots' rows of `state` (None: from zero, kept nowhere)."""
         layers = (self.in_proj_qkv, self.in_proj_z, self.in_proj_b, self.in_proj_a)
         qkv, z, b, a = self._fused(x) if self._fused else (project(x) for project in layers)
         o = self._whole(qkv, a, b) if state is None else self._windowed(qkv, a, b, window, state, state.place[layer])
-        o = o.to(x.dtype)
-        o = gated_rms_norm(o, z.view(o.shape), self.norm.weight, self.config.rms_norm_eps)
-        return self.out_proj(o.flatten(2))
+        o = o.to(qkv.dtype)
+        gated = (o, z.view(o.shape), self.norm.weight, self.config.rms_norm_eps)
+        if self.out_proj.feed is None:
+            return self.out_proj(gated_rms_norm(*gated).flatten(2))
+        rows = gated_rms_norm_quant(*gated, self.out_proj.feed.target)
+        return self.out_proj(Fed(rows, None, o.shape[:2], o.dtype))
 
     def _whole(self, qkv: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """Whole sequences without a state, differentiable: `[B, T, Hv, Dv]` fp32."""

@@ -6,14 +6,13 @@ from torch import nn
 from ocria.model.attention import GatedAttention, RMSNorm
 from ocria.model.config import ModelConfig
 from ocria.model.deltanet import GatedDeltaNet
+from ocria.model.prepared import Preparable
+from ocria.model.quantized import Preparation
 from ocria.model.state import DecoderState
 from ocria.model.text import MLP, TextDecoder
 from ocria.model.vision import Grids, PatchEmbed, VisionEncoder
 from ocria.model.window import Window
 from ocria.ops.linear import Linear, Packed, linear, pack
-
-PACK_BYTES = 512 << 20
-"""Weights up to this size are packed by default: a copy of a small model costs nothing, of a large one too much."""
 
 
 class _Body(nn.Module):
@@ -24,48 +23,34 @@ class _Body(nn.Module):
         self.language_model = TextDecoder(config.text)
 
 
-class Qwen35(nn.Module):
+class Qwen35(Preparable):
     """Vision encoder, text decoder and head. Build it under `torch.device("meta")` and fill it from a file."""
+
+    joining = (MLP, GatedAttention, GatedDeltaNet)
 
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
         self.model = _Body(config)
         self._packed_head: Packed | None = None
-        self._prepared = False
         if not config.tie_word_embeddings:
             self.lm_head = Linear(config.text.hidden_size, config.text.vocab_size, bias=False)
 
     @property
     def device(self) -> torch.device:
-        return self.model.language_model.embed_tokens.weight.device
+        return self._embedding.device
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of activations and KV rows; `A_log` and the gated norm are fp32 beside it."""
-        return self.model.language_model.embed_tokens.weight.dtype
+        return self._embedding.dtype
 
-    def prepare(self, pack_bytes: int = PACK_BYTES) -> None:
-        """Make ready for inference: join projections that share an input, keep what follows from weights alone, and
-        pack the weights for this CPU unless the copy would take more than `pack_bytes`.
-
-        Names and values of the weights stay; from now on they must not change, and linear layers give no gradient.
-        Once is enough: what the first call made is kept, as compiled code may use it.
-        """
-        if self._prepared:
-            return
-        self._prepared = True
-        packed = sum(p.numel() * p.element_size() for p in self.parameters() if p.ndim > 1) <= pack_bytes
-        joined: set[nn.Module] = set()
+    def _prepare(self, how: Preparation) -> None:
+        super()._prepare(how)
         for module in self.modules():
-            if isinstance(module, (MLP, GatedAttention, GatedDeltaNet)):
-                joined.update(module.prepare(packed))
-            elif isinstance(module, RMSNorm):
+            if isinstance(module, RMSNorm) or (how.pack and isinstance(module, PatchEmbed)):
                 module.prepare()
-        if packed:
-            for module in self.modules():
-                if isinstance(module, (Linear, PatchEmbed)) and module not in joined:
-                    module.prepare()
+        if how.pack and self.config.tie_word_embeddings:
             self._packed_head = pack(self._head())
 
     def encode_image(self, patches: torch.Tensor, grids: Grids) -> torch.Tensor:
@@ -88,7 +73,13 @@ class Qwen35(nn.Module):
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden `[..., D]` -> logits `[..., vocab]` through the tied or own head."""
+        if not self.config.tie_word_embeddings:
+            return self.lm_head(hidden)
         return linear(hidden, self._head(), packed=self._packed_head)
 
+    @property
+    def _embedding(self) -> torch.Tensor:
+        return self.model.language_model.embed_tokens.weight
+
     def _head(self) -> torch.Tensor:
-        return (self.model.language_model.embed_tokens if self.config.tie_word_embeddings else self.lm_head).weight
+        return self._embedding if self.config.tie_word_embeddings else self.lm_head.weight

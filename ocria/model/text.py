@@ -8,9 +8,12 @@ from ocria.model.attention import GatedAttention, RMSNorm
 from ocria.model.config import TextConfig
 from ocria.model.deltanet import GatedDeltaNet
 from ocria.model.embedding import empty_embedding
+from ocria.model.quantized import Preparation, QuantisedProjections
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.linear import Linear, Projections
+from ocria.ops.quant_linear import Fed, Feed
+from ocria.ops.quant_rows import silu_mul_quant
 
 
 class MLP(nn.Module):
@@ -21,17 +24,25 @@ class MLP(nn.Module):
         self.gate_proj = Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.up_proj = Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = Linear(config.intermediate_size, config.hidden_size, bias=False)
-        self._fused: Projections | None = None
+        self._fused: Projections | QuantisedProjections | None = None
 
-    def prepare(self, pack: bool) -> list[Linear]:
+    def prepare(self, how: Preparation) -> list[Linear]:
         """Compute gate and up in one product from now on; returns the layers that are part of it."""
         layers = [self.gate_proj, self.up_proj]
-        self._fused = Projections(layers, pack)
+        self._fused = how.join(layers)
         return layers
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    @property
+    def feed(self) -> Feed | None:
+        """How the input is wanted."""
+        return self._fused.feed if self._fused else None
+
+    def forward(self, x: torch.Tensor | Fed) -> torch.Tensor:
         gate, up = self._fused(x) if self._fused else (self.gate_proj(x), self.up_proj(x))
-        return self.down_proj(F.silu(gate) * up)
+        if self.down_proj.feed is None:
+            return self.down_proj(F.silu(gate) * up)
+        rows = silu_mul_quant(gate, up, self.down_proj.feed.target)
+        return self.down_proj(Fed(rows, None, gate.shape[:-1], gate.dtype))
 
 
 class DecoderLayer(nn.Module):
@@ -54,8 +65,8 @@ class DecoderLayer(nn.Module):
         """The residual stream x and what is still to be added to it, `[B, T, D]` each (None: nothing), before the
         layer -> after it."""
         mixer = self.self_attn if hasattr(self, "self_attn") else self.linear_attn
-        y, x = self.input_layernorm.after(x, more)
-        y, x = self.post_attention_layernorm.after(x, mixer(y, window, state, self.index))
+        y, x = self.input_layernorm.after(x, more, mixer.feed)
+        y, x = self.post_attention_layernorm.after(x, mixer(y, window, state, self.index), self.mlp.feed)
         return x, self.mlp(y)
 
 

@@ -9,14 +9,19 @@ the packed weight by number, and one of a single row becomes a plain sum over th
 loop that reads it once (half the time of oneDNN's kernel for so few rows).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from itertools import count
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+if TYPE_CHECKING:
+    from ocria.ops.quant_linear import Fed, Feed, Product
 
 _ONEDNN = {"none": ("none", ""), "silu": ("swish", ""), "gelu": ("gelu", "none"), "gelu_tanh": ("gelu", "tanh")}
 _TORCH = {"none": lambda x: x, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
@@ -28,17 +33,22 @@ class Packed:
     """A weight `[N, K]` in the layout that oneDNN computes with. `number` names it in compiled code, for as long as
     its owner keeps it."""
 
-    _all: ClassVar[WeakValueDictionary[int, "Packed"]] = WeakValueDictionary()
+    _all: ClassVar[WeakValueDictionary[int, Packed]] = WeakValueDictionary()
     _numbers: ClassVar[Iterator[int]] = count()
 
     def __init__(self, weight: torch.Tensor):
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _ROWS_HINT)
+        self.outputs, self.nbytes = weight.shape[0], weight.numel() * weight.element_size()
         self.number = next(Packed._numbers)
         Packed._all[self.number] = self
 
     @classmethod
     def numbered(cls, number: int) -> torch.Tensor:
         return cls._all[number].weight
+
+    def plain(self) -> torch.Tensor:
+        """The weight `[N, K]` again, a copy, to the bit."""
+        return self.weight.to_dense()
 
 
 def pack(weight: torch.Tensor) -> Packed | None:
@@ -53,7 +63,7 @@ def pack(weight: torch.Tensor) -> Packed | None:
 
 def linear(
     x: torch.Tensor,
-    weight: torch.Tensor,
+    weight: torch.Tensor | None,
     bias: torch.Tensor | None = None,
     activation: str = "none",
     packed: Packed | None = None,
@@ -61,16 +71,21 @@ def linear(
     """`activation(x @ weight.T + bias)`; x `[..., K]`, weight `[N, K]`, bias `[N]`, one dtype -> `[..., N]`.
 
     activation: `none`, `silu`, `gelu` (exact) or `gelu_tanh`. `packed`: what `pack` made of the weight; then the
-    result has no gradient.
+    result has no gradient, and the weight may be None, at the price of slower single rows in compiled code.
     """
     if packed is None:
-        return _TORCH[activation](F.linear(x, weight, bias))
+        return activate(F.linear(x, weight, bias), activation)
     if torch.compiler.is_compiling():
-        if bias is None and x.shape[:-1].numel() == 1:
-            return _TORCH[activation]((x.float() * weight.float()).sum(-1).to(x.dtype).view(*x.shape[:-1], -1))
-        return torch.ops.ocria.packed_linear(x, packed.number, weight.shape[0], bias, activation)
+        if bias is None and weight is not None and x.shape[:-1].numel() == 1:
+            return activate((x.float() * weight.float()).sum(-1).to(x.dtype).view(*x.shape[:-1], -1), activation)
+        return torch.ops.ocria.packed_linear(x, packed.number, packed.outputs, bias, activation)
     name, algorithm = _ONEDNN[activation]
     return torch.ops.mkldnn._linear_pointwise(x, packed.weight, bias, name, [], algorithm)
+
+
+def activate(x: torch.Tensor, activation: str) -> torch.Tensor:
+    """One of the activations of `linear`."""
+    return _TORCH[activation](x)
 
 
 def _packed_linear(x: torch.Tensor, number: int, outputs: int, bias: torch.Tensor | None, activation: str):
@@ -89,18 +104,42 @@ torch.library.register_fake(
 
 
 class Linear(nn.Linear):
-    """`nn.Linear` with an optional activation. After `prepare` its weight must not change and has no gradient."""
+    """`nn.Linear` with an optional activation. After `prepare` its weight must not change and has no gradient.
+
+    Of a quantised checkpoint it holds the weight as it is stored: `held`, an `ocria.quant.tensors.Weight`, and
+    `weight` is None. `prepare` then gets the product that takes its place (`ocria.model.quantized`); before, every call
+    decodes it.
+    """
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True, activation: str = "none"):
         super().__init__(inputs, outputs, bias=bias)
         self.activation = activation
+        self.held: Any = None
         self._packed: Packed | None = None
+        self._product: Product | None = None
 
-    def prepare(self) -> None:
-        self._packed = pack(self.weight)
+    def hold(self, weight: Any) -> None:
+        """Have this quantised weight `[N, K]` from now on."""
+        self.weight, self.held = None, weight
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return linear(x, self.weight, self.bias, self.activation, self._packed)
+    def prepare(self, product: Product | None = None) -> None:
+        """`product`: what computes the layer, bias and activation included, where the weight is quantised."""
+        if product is None:
+            self._packed = pack(self.weight)
+        else:
+            self._product, self.held = product, None
+
+    @property
+    def feed(self) -> Feed | None:
+        """What should quantise the input where it is made; None: nothing."""
+        return None if self._product is None else self._product.feed
+
+    def forward(self, x: torch.Tensor | Fed) -> torch.Tensor:
+        """x `[..., K]`, or what was made of it by `feed`."""
+        if self._product is not None:
+            return self._product(x)
+        weight = self.weight if self.held is None else self.held.dense().to(x.dtype)
+        return linear(x, weight, self.bias, self.activation, self._packed)
 
 
 class Projections:
@@ -110,6 +149,9 @@ class Projections:
     outputs come as views of one tensor.
     """
 
+    feed: Feed | None = None
+    """As of `Linear`; these weights are plain."""
+
     def __init__(self, layers: list[nn.Linear], packed: bool):
         self.weight = torch.cat([layer.weight.data for layer in layers])
         self.sizes = [layer.out_features for layer in layers]
@@ -118,4 +160,8 @@ class Projections:
         self._packed = pack(self.weight) if packed else None
 
     def __call__(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return linear(x, self.weight, packed=self._packed).split(self.sizes, dim=-1)
+        return self.whole(x).split(self.sizes, dim=-1)
+
+    def whole(self, x: torch.Tensor) -> torch.Tensor:
+        """All outputs side by side."""
+        return linear(x, self.weight, packed=self._packed)

@@ -18,6 +18,7 @@ from ocria.model.config import ModelConfig
 from ocria.model.hub import find_model
 from ocria.model.image import MAX_ASPECT_RATIO, ImageConfig
 from ocria.model.profiles import Profile, find_profile
+from ocria.model.quantized import WeightBytes
 from ocria.runtime.drafting import DraftChoice
 from ocria.runtime.memory import (
     MemoryPlan,
@@ -65,7 +66,8 @@ class PageBudget:
         self.config, self.image, self.profile, self.options, self.dtype = config, image, profile, options, dtype
         self.unit = profile.unit if profile.unit in _LOOP_LEAST else "page"
         self._draft_bytes = draft_bytes
-        self._weights = resident_bytes(network_bytes(config, dtype), device) if weights is None else weights
+        plain = WeightBytes(network_bytes(config, dtype)) if weights is None else None
+        self._weights = weights if plain is None else resident_bytes(plain, device)
         free = free_memory(device) if free is None else free
         self.memory_bytes = self.options.memory_bytes or default_limit(self._weights, free, device)
 
@@ -177,7 +179,8 @@ def plan_checkpoint(
     image = image_config(source.folder, config)
     image = image and image.with_limits(profile.min_pixels, profile.max_pixels)
     drafts = drafts or DraftChoice()
-    weights = resident_bytes(checkpoint_bytes(source.folder, dtype) + drafts.weight_bytes(dtype), device)
+    found = checkpoint_bytes(source.folder, dtype) + drafts.weight_bytes(dtype)
+    weights = resident_bytes(found, device, options.compile)
     budget = PageBudget(
         config, image, profile, options, dtype, device, weights, free_memory(device) - weights,
         lambda max_len: drafts.bytes_per_slot(max_len, dtype),

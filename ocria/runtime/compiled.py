@@ -45,6 +45,8 @@ def compile_step(
 ) -> Callable[[StepInput], StepOutput]:
     """`step` over this state, compiled without graph breaks. Compiling happens at the first step of each kind."""
     use_cache(network)
+    for each in (network, *(drafter.networks if drafter else ())):
+        each.prepare_compiled()
     if network.config.text.num_hidden_layers > UNROLLED:
         network.model.language_model.compile_layers_once()
     graphs: dict[tuple, Callable] = {}

@@ -11,7 +11,6 @@
 same, and its rows cost as much as the target's (`bench/spec.py`).
 """
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,8 @@ import torch
 
 from ocria.errors import UsageError
 from ocria.model.network import Qwen35
-from ocria.model.weights import list_tensors
+from ocria.model.quantized import WeightBytes
+from ocria.runtime.memory import checkpoint_bytes
 from ocria.spec.arena import DraftState
 from ocria.spec.chain import Chain
 from ocria.spec.config import DrafterConfig
@@ -52,11 +52,9 @@ class DraftChoice:
     def __str__(self) -> str:
         return "+".join([*self.texts, *([self.network.name] if self.network else [])]) or "none"
 
-    def weight_bytes(self, dtype: torch.dtype) -> int:
+    def weight_bytes(self, dtype: torch.dtype) -> WeightBytes:
         """Of the network, loaded as `dtype`."""
-        if self.network is None:
-            return 0
-        return sum(math.prod(info.shape) for info in list_tensors(self.network).values()) * dtype.itemsize
+        return WeightBytes() if self.network is None else checkpoint_bytes(self.network, dtype)
 
     def bytes_per_slot(self, max_len: int, dtype: torch.dtype) -> int:
         """What drafting needs of one slot: the tokens so far, a text of each source, the network's context."""
@@ -99,8 +97,9 @@ def choose_drafts(draft: str, folder: Path | None, unit: str, rows: int | None =
     return DraftChoice(tuple(texts), folder, network, config, rows or most)
 
 
-def open_drafts(choice: DraftChoice, target: Qwen35) -> Chain | None:
-    """Load what was chosen. Raises CheckpointError for faulty weights, ConfigError for a drafter of another model."""
+def open_drafts(choice: DraftChoice, target: Qwen35, inputs: bool = False) -> Chain | None:
+    """Load what was chosen. inputs: a network's inputs are quantised where its weights say so. Raises CheckpointError
+    for faulty weights, ConfigError for a drafter of another model."""
     if choice.rows == 1:
         return None
     sources: list[Source] = []
@@ -111,7 +110,7 @@ def open_drafts(choice: DraftChoice, target: Qwen35) -> Chain | None:
             sources.append(TextLookup() if name == TextLookup.name else NGramLookup())
     if choice.network is not None:
         loaded = load_drafter(choice.network, target.config.text, dtype=target.dtype, device=target.device)
-        sources.append(NetworkDrafts(loaded.network, target))
+        sources.append(NetworkDrafts(loaded.network, target, inputs))
     return Chain(sources, choice.rows)
 
 

@@ -99,8 +99,8 @@ class EngineOptions:
 @dataclass(frozen=True, slots=True)
 class ResolvedOptions:
     """Options with every choice made; the names are those of `EngineOptions`. `rows`: most rows of one slot in a
-    step, 1 without drafts. `activations`: `quantised` where some are, else `full`. `draft`: the names of the sources, `none` without any. `max_len` and `memory_bytes` stay
-    None where the memory decides (see `PageBudget`)."""
+    step, 1 without drafts. `activations`: `quantised` where some are, else `full`. `draft`: the names of the sources,
+    `none` without any. `max_len` and `memory_bytes` stay None where the memory decides (see `PageBudget`)."""
 
     max_batch: int
     max_len: int | None
@@ -132,7 +132,8 @@ class ResolvedOptions:
         switches = {"graph": self.graph, "overlap": self.overlap, "compile": self.compile}
         states = [f"{name} {'on' if on else 'off'}" for name, on in switches.items()]
         kv = [] if self.kv_dtype is None else [f"KV cache {self.kv_cache}"]
-        return ", ".join([*states, f"ring {self.ring or 'off'}", *kv, f"activations {self.activations}", f"draft {self._draft()}"])
+        states += [f"ring {self.ring or 'off'}", *kv, f"activations {self.activations}", f"draft {self._draft()}"]
+        return ", ".join(states)
 
     def _draft(self) -> str:
         if self.rows == 1:

@@ -18,6 +18,7 @@ from ocria.model.hub import Source
 from ocria.model.image import ImageConfig
 from ocria.model.network import Qwen35
 from ocria.model.profiles import Profile
+from ocria.model.quantized import WeightBytes
 from ocria.model.tokens import Tokenizer
 from ocria.ops.accept import FAILED
 from ocria.runtime.acceptance import Acceptance
@@ -26,9 +27,9 @@ from ocria.runtime.budget import PageBudget
 from ocria.runtime.drafting import choose_drafts, open_drafts
 from ocria.runtime.guard import verdict
 from ocria.runtime.intake import Intake
-from ocria.runtime.memory import MemoryPlan, is_out_of_memory, network_bytes, resident_bytes, shrink
+from ocria.runtime.memory import MemoryPlan, is_out_of_memory, resident_bytes, shrink
 from ocria.runtime.metrics import Metrics
-from ocria.runtime.options import EngineOptions, ResolvedOptions, resolve
+from ocria.runtime.options import EngineOptions, ResolvedOptions, quantises, resolve
 from ocria.runtime.readback import HostOutput
 from ocria.runtime.request import Emission, Request
 from ocria.runtime.scheduler import Scheduler, StepPlan
@@ -69,14 +70,15 @@ class Rounds:
         options = options or EngineOptions()
         drafter = drafter or _drafter_of(loaded, options)
         rows, self._names = (1, ()) if drafter is None else (drafter.rows, drafter.names)
-        self.options = resolve(options, self.network.device, rows, "+".join(self._names) or "none")
-        self.network.prepare()
-        self.metrics = Metrics(traffic_of(self.config, self.options, self.network.dtype, self.network.device), clock)
+        networks = [self.network, *(drafter.networks if drafter else ())]
+        inputs = any(network.quantises_inputs for network in networks)
+        self.options = resolve(options, device, rows, "+".join(self._names) or "none", inputs)
+        self.network.prepare(inputs=quantises(options, device))
+        stored = self.network.weights
+        self.metrics = Metrics(traffic_of(self.config, self.options, self.network.dtype, device, stored), clock)
         self.budget = PageBudget(
             self.config, self.image, loaded.profile, self.options, self.network.dtype, self.network.device,
-            resident_bytes(
-                network_bytes(self.config, self.network.dtype) + (drafter.weight_bytes if drafter else 0), device
-            ),
+            resident_bytes(sum((n.weights for n in networks), WeightBytes()), device, self.options.compile),
             draft_bytes=drafter.bytes_per_slot if drafter else lambda max_len: 0,
         )  # fmt: skip
         self._lengths = _lengths_of(drafter, self.options, device)
@@ -282,7 +284,8 @@ def _drafter_of(loaded: Loaded, options: EngineOptions) -> Chain | None:
     if options.draft == "none":
         return None
     folder, unit = loaded.source.folder, loaded.profile.require("unit")
-    return open_drafts(choose_drafts(options.draft, folder, unit, options.draft_rows), loaded.network)
+    choice = choose_drafts(options.draft, folder, unit, options.draft_rows)
+    return open_drafts(choice, loaded.network, quantises(options, loaded.network.device))
 
 
 def _lengths_of(drafter: Chain | None, options: ResolvedOptions, device: torch.device) -> BlockLength | FixedLength:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from ocria.model.config import ModelConfig
+from ocria.model.quantized import WeightBytes
 from ocria.runtime.memory import network_bytes, state_parts
 from ocria.runtime.options import ResolvedOptions
 
@@ -42,16 +43,24 @@ class Traffic:
         return self.step + requests * self.request + kv_rows * self.kv_row
 
 
-def traffic_of(config: ModelConfig, options: ResolvedOptions, dtype: torch.dtype, device: torch.device) -> Traffic:
+def traffic_of(
+    config: ModelConfig,
+    options: ResolvedOptions,
+    dtype: torch.dtype,
+    device: torch.device,
+    stored: WeightBytes | None = None,
+) -> Traffic:
     """An estimate for plain decoding of a model; drafts add rows to a step, and few bytes.
 
-    Weights: the decoder and the head, not the encoder; a table of embeddings that is no head is looked up in a few
-    rows. State: the checkpoints are read in every step and written when the ring is full (always without a ring),
-    the ring is half full on average.
+    stored: of the model's weights, for what kernels read less of those that are quantised. Weights: the decoder and
+    the head, not the encoder; a table of embeddings that is no head is looked up in a few rows. State: the checkpoints
+    are read in every step and written when the ring is full (always without a ring), the ring is half full on average.
     """
     text = config.text
     table = 0 if config.tie_word_embeddings else text.vocab_size * text.hidden_size * dtype.itemsize
     weights = network_bytes(config, dtype, encoder=False) - table
+    if stored is not None and device.type == "cuda":
+        weights -= stored.decoded - stored.codes
     state = state_parts(text, 1, dtype, options)
     steps_between = max(1, options.ring - 2 * options.rows + 1)
     request = state["checkpoints"] + state["checkpoints"] // steps_between + state["rings"] // 2 + state["conv"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from ocria.model.prepared import Preparable
 from ocria.ops.upload import upload
 from ocria.spec.source import Admission, Drafts, Seen, Source
 
@@ -79,10 +80,9 @@ class Chain:
         return max(source.prior for source in self.sources)
 
     @property
-    def weight_bytes(self) -> int:
-        """Of a network among the sources."""
-        networks = (source.network for source in self.sources if source.taps)
-        return sum(p.nbytes for network in networks for p in network.parameters())
+    def networks(self) -> list[Preparable]:
+        """Those among the sources."""
+        return [source.network for source in self.sources if source.taps]
 
     def bytes_per_slot(self, max_len: int) -> int:
         """Memory of one slot."""

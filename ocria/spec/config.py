@@ -15,11 +15,12 @@ from ocria.model.config import TextConfig
 from ocria.model.strict import from_dict, read_json, reject_unknown
 from ocria.spec.rules import MAX_WINDOW_LAYERS, LayerRule, layer_rules
 
-# What concerns other software only. The drafter has neither embeddings nor a head, so that there is nothing to tie.
+# What concerns other software only, or is read with the weights. The drafter has neither embeddings nor a head, so that
+# there is nothing to tie.
 # fmt: off
 _IGNORED = frozenset({
     "_attn_implementation_autoset", "_name_or_path", "attention_dropout", "auto_map", "bos_token_id", "dtype",
-    "eos_token_id", "initializer_range", "pad_token_id", "tie_word_embeddings", "torch_dtype",
+    "eos_token_id", "initializer_range", "pad_token_id", "quantization_config", "tie_word_embeddings", "torch_dtype",
     "transformers_version", "use_cache",
 })
 # fmt: on

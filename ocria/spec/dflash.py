@@ -6,17 +6,21 @@ behind, fused into one vector a row. Embeddings and head are the target's. Sourc
 `vllm-project/vllm` `qwen3_dflash.py`. Module names equal the tensor names of published checkpoints.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import nn
 
 from ocria.model.attention import RMSNorm
-from ocria.model.network import PACK_BYTES
+from ocria.model.prepared import Preparable
+from ocria.model.quantized import Preparation, QuantisedProjections
 from ocria.model.text import MLP
-from ocria.ops.linear import Linear, Packed, Projections, linear, pack
+from ocria.ops.linear import Linear, Projections, linear, pack
 from ocria.ops.norm import normalised
+from ocria.ops.quant_linear import Fed, Feed
 from ocria.ops.rope import rotate
 from ocria.spec.arena import BlockAttention, DraftState
 from ocria.spec.config import DrafterConfig
@@ -73,16 +77,21 @@ class DraftAttention(nn.Module):
         self.o_proj = Linear(config.num_attention_heads * head_dim, dim, bias=False)
         self.q_norm = PlainRMSNorm(head_dim, config.rms_norm_eps)
         self.k_norm = PlainRMSNorm(head_dim, config.rms_norm_eps)
-        self._fused: Projections | None = None
+        self._fused: Projections | QuantisedProjections | None = None
 
-    def prepare(self, pack: bool) -> list[Linear]:
+    def prepare(self, how: Preparation) -> list[Linear]:
         """Compute q, k and v in one product from now on; returns the layers that are part of it."""
         layers = [self.q_proj, self.k_proj, self.v_proj]
-        self._fused = Projections(layers, pack)
+        self._fused = how.join(layers)
         return layers
 
+    @property
+    def feed(self) -> Feed | None:
+        """How the input is wanted."""
+        return self._fused.feed if self._fused else None
+
     def forward(
-        self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attention: BlockAttention, layer: int
+        self, x: torch.Tensor | Fed, cos: torch.Tensor, sin: torch.Tensor, attention: BlockAttention, layer: int
     ) -> torch.Tensor:
         """x `[B, T, H]`; cos, sin fp32 `[B, T, D]` -> `[B, T, H]`. `attention` holds the context."""
         parts = self._fused(x) if self._fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
@@ -113,15 +122,18 @@ class DraftLayer(nn.Module):
         attention: BlockAttention,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The residual stream x and what is still to be added to it, `[B, T, H]` each, before -> after the layer."""
-        y, x = self.input_layernorm.after(x, more)
-        y, x = self.post_attention_layernorm.after(x, self.self_attn(y, cos, sin, attention, self.index))
+        y, x = self.input_layernorm.after(x, more, self.self_attn.feed)
+        y, x = self.post_attention_layernorm.after(
+            x, self.self_attn(y, cos, sin, attention, self.index), self.mlp.feed
+        )
         return x, self.mlp(y)
 
 
-class DFlash(nn.Module):
+class DFlash(Preparable):
     """The drafter. Build it under `torch.device("meta")` and fill it from a file."""
 
     layer_class: type[DraftLayer] = DraftLayer
+    joining = (MLP, DraftAttention)
 
     def __init__(self, config: DrafterConfig):
         super().__init__()
@@ -130,29 +142,20 @@ class DFlash(nn.Module):
         self.hidden_norm = PlainRMSNorm(config.hidden_size, config.rms_norm_eps)
         self.layers = nn.ModuleList(self.layer_class(config, i) for i in range(config.num_hidden_layers))
         self.norm = PlainRMSNorm(config.hidden_size, config.rms_norm_eps)
-        self._context: tuple[torch.Tensor, Packed | None, torch.Tensor] | None = None
+        self._context: tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor] | None = None
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of activations, keys and values."""
-        return self.fc.weight.dtype
+        return self.norm.weight.dtype
 
-    def prepare(self, pack_bytes: int = PACK_BYTES) -> None:
-        """Make ready for inference, as `Qwen35.prepare` does. The context's product gets a copy of all k and v
-        weights, beside the joined ones of each layer. From now on the weights must not change."""
-        packed = sum(p.numel() * p.element_size() for p in self.parameters() if p.ndim > 1) <= pack_bytes
-        weight, _, scale = self._context_weights()
-        self._context = weight.detach(), pack(weight) if packed else None, scale.detach()
-        joined: set[nn.Module] = set()
+    def _prepare(self, how: Preparation) -> None:
+        """The context's product gets a copy of all k and v weights, beside the joined ones of each layer."""
+        self._context = self._context_product(how), self._context_scale().detach()
+        super()._prepare(how)
         for module in self.modules():
-            if isinstance(module, (MLP, DraftAttention)):
-                joined.update(module.prepare(packed))
-            elif isinstance(module, RMSNorm):
+            if isinstance(module, RMSNorm):
                 module.prepare()
-        if packed:
-            for module in self.modules():
-                if isinstance(module, Linear) and module not in joined:
-                    module.prepare()
 
     def extend(
         self,
@@ -184,8 +187,8 @@ class DFlash(nn.Module):
         """Keys and values of context rows for all layers at once: fused features `[B, T, H]`, rotary positions
         `[B, T]` -> two of `[B, T, layers, Hkv, D]`."""
         c = self.config
-        weight, packed, scale = self._context or self._context_weights()
-        product = linear(fused, weight, packed=packed)
+        project, scale = self._context or (self._context_plainly, self._context_scale())
+        product = project(fused)
         k, v = product.unflatten(-1, (len(self.layers), 2, c.num_key_value_heads, c.head_dim)).unbind(3)
         cos, sin = rope(position, c.head_dim, c.rope_theta)
         return turned(k, scale, c.rms_norm_eps, cos[:, :, None, None], sin[:, :, None, None]), v
@@ -251,11 +254,23 @@ class DFlash(nn.Module):
         scores, cap = logits.float() * self.config.output_multiplier, self.config.final_logit_softcapping
         return scores if cap is None else cap * torch.tanh(scores / cap)
 
-    def _context_weights(self) -> tuple[torch.Tensor, None, torch.Tensor]:
-        """k and v of each layer in turn, `[layers * 2 * Hkv * D, H]`; scales of the k norms fp32 `[layers, 1, D]`."""
-        layers = [layer.self_attn for layer in self.layers]
-        weight = torch.cat([proj.weight for a in layers for proj in (a.k_proj, a.v_proj)])
-        return weight, None, torch.stack([a.k_norm.scale for a in layers])[:, None]
+    def _context_layers(self) -> list[Linear]:
+        """k and v of each layer in turn: the context's product has `layers * 2 * Hkv * D` outputs."""
+        return [projection for a in (layer.self_attn for layer in self.layers) for projection in (a.k_proj, a.v_proj)]
+
+    def _context_plainly(self, fused: torch.Tensor) -> torch.Tensor:
+        return torch.cat([layer(fused) for layer in self._context_layers()], dim=-1)
+
+    def _context_product(self, how: Preparation) -> Callable[[torch.Tensor], torch.Tensor]:
+        layers = self._context_layers()
+        if any(layer.held is not None for layer in layers):
+            return how.copied(layers).whole
+        weight = torch.cat([layer.weight.detach() for layer in layers])
+        return partial(linear, weight=weight, packed=pack(weight) if how.pack else None)
+
+    def _context_scale(self) -> torch.Tensor:
+        """Scales of the k norms, fp32 `[layers, 1, D]`."""
+        return torch.stack([layer.self_attn.k_norm.scale for layer in self.layers])[:, None]
 
 
 def rope(position: torch.Tensor, dim: int, theta: float) -> tuple[torch.Tensor, torch.Tensor]:

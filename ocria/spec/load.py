@@ -1,5 +1,6 @@
 """Loading a drafter: every tensor of its folder is used exactly once, or the load fails and says why."""
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,9 @@ from torch import nn
 
 from ocria.errors import CheckpointError, EngineError
 from ocria.model.config import TextConfig
+from ocria.model.quantized import moved
 from ocria.model.weights import DTYPES, TensorInfo, list_tensors, names, read_tensors
+from ocria.quant.formats import read_quantized
 from ocria.spec.config import DrafterConfig
 from ocria.spec.dflash import DFlash
 from ocria.spec.dflash2 import DFlash2
@@ -37,7 +40,9 @@ def load_drafter(
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
 ) -> LoadedDrafter:
-    """A drafter from its folder, in inference mode. Peak memory is one copy of the weights and one tensor.
+    """A drafter from its folder, in inference mode; linear layers keep quantised weights as they are.
+
+    Peak memory is one copy of the weights and one tensor.
 
     `target`: the text decoder it must fit. `dtype`: fp32 or bf16; None keeps the one of the file, except that fp16
     becomes fp32, since activations of drafters leave the range of fp16. Raises ConfigError, CheckpointError with the
@@ -49,14 +54,17 @@ def load_drafter(
         config.check_target(target)
     with torch.device("meta"):
         network = build(config)
-    wanted, found = dict(network.named_parameters()), list_tensors(folder)
+    stored = read_quantized(folder, list_tensors(folder))
+    wanted, found = dict(network.named_parameters()), stored.infos()
     _check(folder, wanted, found)
-    dtype = _dtype(dtype, found["fc.weight"])
-    for info, tensor in read_tensors(sorted(found.values(), key=lambda info: info.file)):
+    dtype = _dtype(dtype, found["norm.weight"])
+    for info, tensor in read_tensors(sorted(stored.plain.values(), key=lambda info: info.file)):
         module, _, leaf = info.name.rpartition(".")
         own = nn.Parameter(tensor.to(device=device, dtype=dtype, copy=True), requires_grad=False)
         setattr(network.get_submodule(module), leaf, own)
-    parameters = sum(parameter.numel() for parameter in network.parameters())
+    for module in stored:
+        network.get_submodule(module).hold(moved(stored[module], device))
+    parameters = sum(math.prod(info.shape) for info in found.values())
     return LoadedDrafter(network.eval(), config, len(found), parameters)
 
 

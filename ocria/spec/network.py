@@ -14,16 +14,16 @@ MOST_CANDIDATES = 64
 
 
 class NetworkDrafts:
-    """A block drafter behind `target`, whose embeddings and head it borrows."""
+    """A block drafter behind `target`, whose embeddings and head it borrows. inputs: as of `Preparable.prepare`."""
 
     prior = 0.8
 
-    def __init__(self, network: DFlash, target: Target):
+    def __init__(self, network: DFlash, target: Target, inputs: bool = False):
         self.network, self.target, self.config = network, target, network.config
         self.name = "dflash2" if self.config.version == 2 else "dflash"
         self.taps = self.config.target_layer_ids
         self.state: DraftState | None = None
-        network.prepare()
+        network.prepare(inputs=inputs)
 
     def allocate(self, slots: int, max_len: int, device: torch.device) -> None:
         self.state = None

@@ -1,5 +1,6 @@
 """Quantised checkpoints: what each weight is follows from the file, and the configuration must agree with it."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,30 @@ class QuantizedCheckpoint(Mapping[str, Weight]):
 
     def __len__(self) -> int:
         return len(self._contents.modules)
+
+    def kinds(self) -> dict[str, str]:
+        """How linear layers are stored: `fp8`, `nvfp4` or `plain`, by module."""
+        layouts = self._contents.modules.items()
+        return dict.fromkeys(self._contents.plain_linears, "plain") | {module: of.kind for module, of in layouts}
+
+    def quantises_inputs(self) -> bool:
+        """Whether the inputs of some weights are to be quantised."""
+        return any(self._quantises_input(module, layout) for module, layout in self._contents.modules.items())
+
+    def code_bytes(self, module: str) -> int:
+        """What a weight takes in memory as it is: codes and scales."""
+        layout = self._contents.modules[module]
+        codes = math.prod(layout.parts["weight"].shape)
+        scales = math.prod(layout.parts["scale"].shape)
+        if layout.kind == "fp8":
+            return codes + 4 * scales
+        vector = math.prod(layout.parts["pre_quant_scale"].shape) if "pre_quant_scale" in layout.parts else 0
+        return codes + scales + 4 * (1 + vector)
+
+    def _quantises_input(self, module: str, layout: Layout) -> bool:
+        if layout.kind == "nvfp4":
+            return "input" in layout.parts
+        return self._activations.get(module) != "none"
 
     def infos(self) -> dict[str, TensorInfo]:
         """The tensors that a plain checkpoint would have instead."""
