@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -128,10 +129,11 @@ class Child:
             case _:
                 self._tell(Refused(f"no command is called {do!r}"))
 
-    def _export(self, path: str, kinds: list[str], target: str) -> None:
+    def _export(self, path: str, kinds: list[str], target: str, overwrite: bool = False) -> None:
         def write() -> Event:
             shelf, options = self._desk.shelf(path)
-            return self._exporter.write(path, shelf, kinds, target, options.batch)
+            batch = replace(options.batch, overwrite=options.batch.overwrite or overwrite)
+            return self._exporter.write(path, shelf, kinds, target, batch)
 
         self._errands.export(path, write)
 
@@ -145,6 +147,7 @@ class Child:
         self._jobs.put({"type": FORGET, "path": path})
 
     def _send(self) -> None:
+        self._pipe.write(b"\n")  # ends what was printed before the pipe was taken
         ended = False
         while not ended:
             ended = self._closing.wait(INTERVAL_S)

@@ -24,12 +24,15 @@ class Coalescer:
         self._events: list[Timed | None] = []
         self._places: dict[Hashable, int] = {}
         """Where an event stands that a later one may join."""
+        self._latest = 0.0
         self._lock = threading.Lock()
 
     def add(self, at: float, event: Event) -> None:
-        """An event happened `at` seconds after the start."""
+        """An event happened `at` seconds after the start. What came on another way counts as no earlier than what is
+        there already."""
         with self._lock:
-            self._add(at, event)
+            self._latest = max(self._latest, at)
+            self._add(self._latest, event)
 
     def take(self) -> list[Timed]:
         """What happened since the last call."""

@@ -138,6 +138,11 @@ class Desk:
                 self.queue(Job(known.job.item, {**known.job.options, **options}))
                 return
             again = tuple(sorted({int(page) for page in (known.shelf.numbers if pages is None else pages)}))
+            strange = [page for page in again if not 1 <= page <= known.shelf.page_count]
+            if strange or not again:
+                what = f"there is no page {strange[0]}" if strange else "no page was named"
+                self._tell(Refused(what, path=path))
+                return
             self.queue(Job(known.job.item, known.job.options, again, dict(options), sha256=known.shelf.sha256))
 
     def shelf(self, path: str) -> tuple[Shelf, SessionOptions]:

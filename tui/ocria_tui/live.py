@@ -14,10 +14,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
-from ocria.errors import EngineError, OcriaError
-from ocria.events import Event, event_from_dict
+from ocria.errors import EngineError, OcriaError, OutputError
+from ocria.events import Event, Note, event_from_dict
+from ocria.record import Recording
 from ocria_tui.coalesce import Coalescer, Timed
-from ocria_tui.messages import MESSAGES, PausedChanged, Refused, SessionEnded
+from ocria_tui.messages import MESSAGES, PageImage, PausedChanged, Refused, SessionEnded
 from ocria_tui.session_options import SessionOptions, plain
 from ocria_tui.wire import FORGET, JOB, read_line, write_line
 
@@ -35,18 +36,20 @@ class LiveSession:
     Args:
         files: to be opened at the start: files, folders, patterns.
         options: names and values as of `SessionOptions`.
-        record: a file that the events are written to.
+        record: a file that the events are written to as they are drained, images of pages aside.
 
     Raises:
         UsageError: an option cannot be met.
+        OutputError: `record` exists, where the options do not say `overwrite`, or cannot be written.
     """
 
     live = True
 
     def __init__(self, files: Sequence[str], options: Mapping[str, Any], record: str | os.PathLike[str] | None = None):
         self.options: Mapping[str, Any] = plain(options)
-        SessionOptions.of(self.options)
-        self._files, self._record = [os.fspath(file) for file in files], record
+        settled = SessionOptions.of(self.options)
+        self._files = [os.fspath(file) for file in files]
+        self._recording = None if record is None else Recording(record, overwrite=settled.batch.overwrite)
         self._events = Coalescer()
         self._jobs: dict[tuple[Any, ...], dict[str, Any]] = {}
         """What is not done, by path and pages."""
@@ -75,7 +78,10 @@ class LiveSession:
             self._send(do="job", job=job)
 
     def drain(self) -> list[Timed]:
-        return self._events.take()
+        happened = self._events.take()
+        for at, event in happened:
+            self._write_down(at, event)
+        return happened
 
     def open(self, paths: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self._send(do="open", paths=[os.fspath(path) for path in paths], options=plain(options or {}))
@@ -106,8 +112,8 @@ class LiveSession:
     def draw(self, path: str, page: int, width: int) -> None:
         self._send(do="draw", path=path, page=page, width=width)
 
-    def export(self, path: str, kinds: Sequence[str], target: str) -> None:
-        self._send(do="export", path=path, kinds=list(kinds), target=os.fspath(target))
+    def export(self, path: str, kinds: Sequence[str], target: str, overwrite: bool = False) -> None:
+        self._send(do="export", path=path, kinds=list(kinds), target=os.fspath(target), overwrite=overwrite)
 
     def close(self, timeout: float = 10.0) -> None:
         if self._closed:
@@ -115,7 +121,13 @@ class LiveSession:
         self._closed = True
         if self._process is not None:
             self._process.close(timeout)
-        shutil.rmtree(self._images, ignore_errors=True)
+        if self._images:
+            shutil.rmtree(self._images, ignore_errors=True)
+        if self._recording is not None:
+            for at, event in self.drain():  # it is recorded, and there still for who looks once more
+                self._events.add(at, event)
+            self._recording.close()
+            self._recording = None
 
     @property
     def pid(self) -> int | None:
@@ -133,6 +145,15 @@ class LiveSession:
             about = command.get("path")
             self._tell(Refused("the engine is not running", "Restart it", about))
 
+    def _write_down(self, at: float, event: Event) -> None:
+        if self._recording is None or isinstance(event, PageImage):  # whose file is gone when somebody reads it
+            return
+        try:
+            self._recording.add(event, at)
+        except OutputError as error:
+            self._recording = None
+            self._tell(Note("error", f"nothing more is recorded: {error}"))
+
     def _tell(self, event: Event) -> None:
         self._events.add(time.monotonic() - self._begun, event)
 
@@ -144,10 +165,14 @@ class LiveSession:
         elif record.get("type") == FORGET:
             self._jobs = {key: job for key, job in self._jobs.items() if key[0] != record["path"]}
         else:
-            event = event_from_dict(record, MESSAGES)
+            try:
+                event, at = event_from_dict(record, MESSAGES), float(record["at"])
+            except (OcriaError, KeyError, TypeError, ValueError) as error:
+                self._tell(Note("warning", f"the engine's process said what is no event: {error}"))
+                return
             if isinstance(event, PausedChanged):
                 self._paused = event.paused
-            self._events.add(record["at"], event)
+            self._events.add(at, event)
 
     def _ended(self, code: int, said: list[str]) -> None:
         """The process is gone, and had said this last."""
