@@ -51,7 +51,8 @@ class Group:
 
 
 def groups(network: Qwen35) -> list[Group]:
-    """Of every decoder layer, in the order of the computation."""
+    """Of every decoder layer. Those whose producer is a linear layer come before the one that has it as a consumer: to
+    divide its rows changes how it is rounded."""
     text, found = network.config.text, []
     for index, kind in enumerate(text.layer_types):
         layer = f"{LAYERS}.{index}"
@@ -69,10 +70,10 @@ def groups(network: Qwen35) -> list[Group]:
         mlp = f"{layer}.mlp"
         gate, up, down = (f"{mlp}.{leaf}" for leaf in ("gate_proj", "up_proj", "down_proj"))
         found += [
-            Group(f"{layer}.input_layernorm", inputs, mixer, norm),
             Group(producer, (output,), output, shape),
-            Group(f"{layer}.post_attention_layernorm", (gate, up), mlp, norm),
+            Group(f"{layer}.input_layernorm", inputs, mixer, norm),
             Group(up, (down,), down, (1, 1, text.intermediate_size)),
+            Group(f"{layer}.post_attention_layernorm", (gate, up), mlp, norm),
         ]
     return found
 
