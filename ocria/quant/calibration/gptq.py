@@ -39,7 +39,9 @@ def gptq(
     if hessian.shape != (columns, columns) or not hessian.isfinite().all():
         raise CheckpointError(f"a hessian of {list(hessian.shape)} does not fit {columns} columns, or is not finite")
     diagonal = hessian.diagonal()
-    order = diagonal.argsort(descending=True, stable=True) if act_order else torch.arange(columns)
+    order = torch.arange(columns, device=weight.device)
+    if act_order:
+        order = diagonal.argsort(descending=True, stable=True)
     factor = _inverse_factor(hessian, order, damping)
     if isinstance(rounded, Fp8Weight):
         steps, width = _fp8_steps(rounded), BLOCK if rounded.granularity == "block" else columns

@@ -9,7 +9,8 @@
 | rows of `v_proj` | o | one a channel of a key-value head: its query heads share it; the sigmoid gate is elementwise |
 | `linear_attn.norm` | out_proj | one a channel of a head, which all heads share, as they share the norm's weight |
 
-All consumers of a norm are scaled, also those that stay high.
+All consumers of a norm are scaled, also those that stay high. The last norm is left as it is: drafters share the head
+behind it.
 """
 
 from dataclasses import dataclass

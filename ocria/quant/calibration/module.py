@@ -57,9 +57,10 @@ def quantise_module(
         met = met / pre_quant_scale
         statistics = statistics and statistics.divided(1 / pre_quant_scale)
     made = _made(met, format, statistics, search, gptq, dialect, amax)
-    if measure(met, made).zeroed_rows and format.kind == "nvfp4" and search != "sweep":
-        made = _made(met, format, statistics, "sweep", gptq, dialect, amax)
     rows = measure(met, made).zeroed_rows
+    if rows and format.kind == "nvfp4" and search != "sweep":
+        made = _made(met, format, statistics, "sweep", gptq, dialect, amax)
+        rows = measure(met, made).zeroed_rows
     if rows:
         raise CheckpointError(
             f"{name}: {len(rows)} rows of outputs would become zero in {format}, the first is {rows[0]}",
@@ -93,7 +94,7 @@ def _made(
     if format.kind == "fp8":
         scale = None
         if format.activations == "static":
-            scale = _positive(statistics.max_abs) / E4M3_MAX
+            scale = _largest_input(statistics) / E4M3_MAX
         if search in ("none", "four_over_six"):
             made = quantize_fp8(weight, format.granularity, dialect=dialect, input_scale=scale)
         else:
@@ -102,16 +103,18 @@ def _made(
         return compensate(weight, made, statistics.hessian) if gptq else made
     multiplier = None
     if format.activations == "local":
-        multiplier = nvfp4_grid(_positive(statistics.max_abs), dialect).multiplier
+        multiplier = nvfp4_grid(_largest_input(statistics), dialect).multiplier
     made = quantize_nvfp4(
         weight, dialect=dialect, search=search, amax=amax, importance=importance, input_multiplier=multiplier
     )
     if not gptq:
         return made
-    grid = nvfp4_grid(weight.abs().max() if amax is None else torch.tensor(amax), dialect, search)
+    largest = weight.abs().max() if amax is None else torch.tensor(amax, device=weight.device)
+    grid = nvfp4_grid(largest, dialect, search)
     return compensate(weight, made, statistics.hessian, steps=grid.step(decode_fp8(made.scales)))
 
 
-def _positive(amax: float) -> torch.Tensor:
-    """fp32 `[]`; an input that was always 0 counts as a number that quantises nothing else away."""
-    return torch.tensor(amax if amax > 0 else 1.0)
+def _largest_input(statistics: InputStatistics) -> torch.Tensor:
+    """The largest magnitude seen, fp32 `[]`; 1 for an input that was always 0."""
+    amax = statistics.amax.max()
+    return torch.where(amax > 0, amax, 1.0)
