@@ -60,6 +60,13 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         "faster (default: exact)",
     )
     engine.add_argument(
+        "--activations",
+        choices=("auto", "full", "quantised"),
+        default="auto",
+        help="inputs of quantised weights: as they are, or quantised where the checkpoint says so "
+        "(default: quantised on CUDA)",
+    )
+    engine.add_argument(
         "--kv-cache",
         choices=("full", "fp8"),
         default="full",

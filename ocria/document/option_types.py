@@ -33,6 +33,7 @@ class OptionTypes(TypedDict, total=False):
     draft: str
     draft_rows: int | None
     verify: str
+    activations: str
     kv_cache: str
     prompt: str | None
     unit: str | None

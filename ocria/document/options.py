@@ -14,6 +14,7 @@ UNITS = ("page", "line")
 DIALECTS = ("markdown", "html", "json", "text")
 DTYPES = ("float32", "bfloat16")
 RULES = ("exact", "token", "block")
+ACTIVATIONS = ("auto", "full", "quantised")
 KV_CACHES = ("full", "fp8")
 TABLE_FORMATS = ("auto", "md", "html", "csv")
 IMAGES = ("none", "placeholder", "embed", "extract")
@@ -89,6 +90,9 @@ class ParseOptions:
     verify: str = "exact"
     """How drafts are accepted where tokens are drawn: `exact` for the same tokens as without drafts, `token` or `block`
     for more of them from the same distribution."""
+    activations: str = "auto"
+    """What quantised weights are multiplied with: inputs as they are (`full`), or quantised where the checkpoint says
+    so (`quantised`); `auto` quantises them on CUDA. It may change what is read."""
     kv_cache: str = "full"
     """Cached keys and values: `full` in the dtype of the model, `fp8` in half of its memory, rounded."""
     prompt: str | None = None
@@ -108,6 +112,7 @@ class ParseOptions:
         if self.device is not None and not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device must be cpu, cuda or cuda:N, not {self.device!r}")
         _one_of("verify", self.verify, RULES)
+        _one_of("activations", self.activations, ACTIVATIONS)
         _one_of("kv_cache", self.kv_cache, KV_CACHES)
         if self.ring is not None and self.ring not in RINGS:
             raise UsageError(f"ring must be one of {', '.join(map(str, RINGS))}, not {self.ring!r}")

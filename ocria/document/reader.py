@@ -248,16 +248,20 @@ class Placement:
     options: EngineOptions
     drafts: DraftChoice
     resolved: ResolvedOptions
+    formats: str = ""
+    """How the file holds linear layers, if some are quantised: `FP8 24, NVFP4 12, bf16 8`."""
 
     def __str__(self) -> str:
-        return f"{self.device}, {str(self.dtype).removeprefix('torch.')}; {self.resolved.levers()}"
+        weights = f"; weights {self.formats}" if self.formats else ""
+        return f"{self.device}, {str(self.dtype).removeprefix('torch.')}{weights}; {self.resolved.levers()}"
 
 
 def placement(options: ParseOptions) -> Placement:
-    """Choose device, dtype and drafters. Raises UsageError for a lever that they rule out, ModelNotFoundError for a
-    checkpoint that is not there, ConfigError for one that is faulty."""
+    """Choose device, dtype and drafters; of the weights, headers are read. Raises UsageError for a lever that they rule
+    out, ModelNotFoundError for a checkpoint that is not there, ConfigError and CheckpointError for a faulty one."""
     import torch
 
+    from ocria.model.checkpoint import Stored
     from ocria.model.hub import find_model
     from ocria.model.profiles import find_profile
     from ocria.runtime.drafting import choose_drafts
@@ -266,14 +270,17 @@ def placement(options: ParseOptions) -> Placement:
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = getattr(torch, options.dtype or ("float32" if device.type == "cpu" else "bfloat16"))
     sizes = {} if options.batch is None else {"max_batch": options.batch}
-    names = ("compile", "graph", "overlap", "ring", "draft", "draft_rows", "verify", "kv_cache")
+    names = ("compile", "graph", "overlap", "ring", "draft", "draft_rows", "verify", "activations", "kv_cache")
     levers = {name: getattr(options, name) for name in names}
     chosen = EngineOptions(**sizes, **levers, memory_bytes=options.memory_bytes)
     model = NANO if options.model is None else options.model
     source = find_model(model)
     unit = find_profile(source.folder, source.name).override(**options.profile_overrides).require("unit")
     drafts = choose_drafts(chosen.draft, source.folder, unit, chosen.draft_rows)
-    return Placement(model, device, dtype, chosen, drafts, resolve(chosen, device, drafts.rows, str(drafts)))
+    stored = Stored.of(source.folder)
+    inputs = stored.quantises_inputs or drafts.quantises_inputs
+    resolved = resolve(chosen, device, drafts.rows, str(drafts), inputs)
+    return Placement(model, device, dtype, chosen, drafts, resolved, stored.formats(dtype) if stored.quantized else "")
 
 
 def plan_memory(options: ParseOptions, placed: Placement) -> MemoryPlan:

@@ -4,6 +4,7 @@ import math
 import os
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -49,6 +50,34 @@ class LoadReport:
     """Weights that the file holds quantised."""
     formats: str = ""
     """Linear layers of the decoder and the head by how the file holds them, such as `FP8 24, NVFP4 12, bf16 8`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How a file holds the linear layers of the decoder and the head, by the headers alone. kinds: `fp8`, `nvfp4` or
+    `plain`, by module; quantises_inputs: whether the inputs of some are to be quantised."""
+
+    kinds: Mapping[str, str]
+    quantises_inputs: bool
+
+    @classmethod
+    def of(cls, stored: QuantizedCheckpoint | Path) -> "Stored":
+        """Of a folder, or what was found in it. Raises what `read_quantized` does."""
+        if isinstance(stored, Path):
+            stored = read_quantized(stored, list_tensors(stored))
+        kinds = {m: kind for m, kind in stored.kinds().items() if not re.match(r"mtp\.|.*\bvisual\.", m)}
+        return cls(kinds, stored.quantises_inputs())
+
+    @property
+    def quantized(self) -> bool:
+        """Whether any is quantised."""
+        return any(kind != "plain" for kind in self.kinds.values())
+
+    def formats(self, dtype: torch.dtype) -> str:
+        """For people: `FP8 24, NVFP4 12, bf16 8`. dtype: what the plain ones run in."""
+        plain = {torch.float32: "fp32", torch.bfloat16: "bf16"}.get(dtype, str(dtype).removeprefix("torch."))
+        counts = Counter({"fp8": "FP8", "nvfp4": "NVFP4"}.get(kind, plain) for kind in self.kinds.values())
+        return ", ".join(f"{name} {counts[name]}" for name in ("FP8", "NVFP4", plain) if counts[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +173,9 @@ def load_network(
     parameters = sum(math.prod(info.shape) for info in by_target.values())
     renamed = any(name != target for name, target in targets.items())
     ignored += _take_kv_scales(network, config, stored, device)
-    report = LoadReport(len(by_target), parameters, dtype, ignored, renamed, len(kept), formats_of(stored, dtype))
+    formats = Stored.of(stored).formats(dtype)
+    report = LoadReport(len(by_target), parameters, dtype, ignored, renamed, len(kept), formats)
     return network.eval(), report
-
-
-def formats_of(stored: QuantizedCheckpoint, dtype: torch.dtype) -> str:
-    """How a file holds the linear layers of the decoder and the head, for people: `FP8 24, NVFP4 12, bf16 8`. dtype:
-    what the plain ones run in."""
-    plain = {torch.float32: "fp32", torch.bfloat16: "bf16"}.get(dtype, str(dtype).removeprefix("torch."))
-    kinds = stored.kinds()
-    counts = Counter(
-        {"fp8": "FP8", "nvfp4": "NVFP4"}.get(kind, plain)
-        for module, kind in kinds.items()
-        if not re.match(r"mtp\.|.*\bvisual\.", module)
-    )
-    return ", ".join(f"{name} {counts[name]}" for name in ("FP8", "NVFP4", plain) if counts[name])
 
 
 def _target(name: str, config: ModelConfig) -> str:

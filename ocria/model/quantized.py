@@ -136,19 +136,21 @@ class Preparation:
         """The same, and the layers stay as they are."""
         weights = [layer.weight.detach() if layer.held is None else layer.held for layer in layers]
         groups = self._groups(weights)
-        inputs = [self._target(weights[group[0]]) for group in groups]
-        first = next((index for index, target in enumerate(inputs) if target is not None), None)
+        inputs = [self._quantised(weights[group[0]]) for group in groups]
+        fed = next((taken for taken in inputs if taken is not None), None)
         parts = []
-        for index, group in enumerate(groups):
+        for group, taken in zip(groups, inputs, strict=True):
             chosen = [weights[place] for place in group]
             if self.kernels and isinstance(chosen[0], torch.Tensor):
                 product = partial(linear, weight=torch.cat(chosen))
             else:
                 product = self._product(chosen)
             sizes = tuple(weight.shape[0] for weight in chosen)
-            parts.append(_Part(product, tuple(group), sizes, index == first))
-        feed = None if first is None else Feed(inputs[first], keep=len(parts) > 1)
-        return QuantisedProjections(parts, feed)
+            parts.append(_Part(product, tuple(group), sizes, taken == fed))
+        if fed is None:
+            return QuantisedProjections(parts, None)
+        target = self._target(weights[groups[inputs.index(fed)][0]])
+        return QuantisedProjections(parts, Feed(target, keep=not all(part.fed for part in parts)))
 
     def _groups(self, weights: Sequence[Weight | torch.Tensor]) -> list[list[int]]:
         """Which of the weights are one product, the widest first."""

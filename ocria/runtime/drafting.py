@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 from ocria.errors import UsageError
+from ocria.model.checkpoint import Stored
 from ocria.model.network import Qwen35
 from ocria.model.quantized import WeightBytes
 from ocria.runtime.memory import checkpoint_bytes
@@ -55,6 +56,11 @@ class DraftChoice:
     def weight_bytes(self, dtype: torch.dtype) -> WeightBytes:
         """Of the network, loaded as `dtype`."""
         return WeightBytes() if self.network is None else checkpoint_bytes(self.network, dtype)
+
+    @property
+    def quantises_inputs(self) -> bool:
+        """Whether the network's weights say that inputs are quantised."""
+        return self.network is not None and Stored.of(self.network).quantises_inputs
 
     def bytes_per_slot(self, max_len: int, dtype: torch.dtype) -> int:
         """What drafting needs of one slot: the tokens so far, a text of each source, the network's context."""

@@ -71,7 +71,7 @@ def test_what_is_written_is_read(tmp_path, rng, case):
 )
 def test_the_loaded_model_is_that_of_the_decoded_weights(tmp_path, rng, case, dtype):
     source, out, modules = write(tmp_path, rng, case)
-    loaded = load_model(out, dtype=dtype)
+    loaded = load_model(out, dtype=dtype, quantized="decode")
     twin = load_model(plain_twin(tmp_path, source, read_quantized(out, list_tensors(out))), dtype=dtype)
     assert loaded.report.quantized == len(modules)
     ids = torch.randint(0, 256, (37,), generator=rng)
@@ -86,12 +86,20 @@ def test_the_loaded_model_is_that_of_the_decoded_weights(tmp_path, rng, case, dt
 @pytest.mark.parametrize("dtype", [None, torch.float32, torch.bfloat16])
 def test_the_memory_of_the_loaded_model_is_known_before(tmp_path, rng, case, dtype):
     _, out, _ = write(tmp_path, rng, case)
-    network, report = load_network(out, ModelConfig.from_file(out / "config.json"), dtype=dtype)
-    held = sum(p.nbytes for p in network.parameters())
-    assert checkpoint_bytes(out, dtype) == held
+    config = ModelConfig.from_file(out / "config.json")
+    network, report = load_network(out, config, dtype=dtype)
+    decoded = sum(p.nbytes for p in load_network(out, config, dtype=dtype, quantized="decode")[0].parameters())
+    held = checkpoint_bytes(out, dtype)
+    assert held == network.weights
+    assert held.plain == sum(p.nbytes for p in network.parameters())
+    assert held.plain + held.decoded == decoded
+    assert held.codes == sum(weight.nbytes for weight in read_quantized(out, list_tensors(out)).values())
     cpu = torch.device("cpu")
-    plan = plan_checkpoint(out, resolve(EngineOptions(memory_bytes=1 << 30), cpu), report.dtype, cpu)
-    assert plan.weights == resident_bytes(held, cpu)
+    for compiled in (False, True):
+        options = resolve(EngineOptions(memory_bytes=1 << 30, compile=compiled), cpu)
+        plan = plan_checkpoint(out, options, report.dtype, cpu)
+        assert plan.weights == 2 * held.plain + (1 + compiled) * held.decoded == resident_bytes(held, cpu, compiled)
+    assert resident_bytes(held, torch.device("cuda")) == held.plain + held.codes
 
 
 def test_a_plain_source_in_bf16_in_shards(tmp_path, rng):
@@ -110,7 +118,7 @@ def test_a_plain_source_in_bf16_in_shards(tmp_path, rng):
     assert max(sizes.values()) <= max(1 << 15, largest)
     index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text())
     assert index["metadata"]["total_size"] == sum(sizes.values())
-    loaded = load_model(tmp_path / "out")
+    loaded = load_model(tmp_path / "out", quantized="decode")
     assert loaded.report.dtype == torch.bfloat16
     assert loaded.network.lm_head.weight.equal(tensors["lm_head.weight"])
     up = "model.language_model.layers.2.mlp.up_proj"
@@ -174,8 +182,10 @@ def test_scales_of_the_cache(tmp_path, rng, form):
     found = read_quantized(tmp_path / "out", list_tensors(tmp_path / "out"))
     assert sorted(found.kv) == attention
     assert all(found.kv_scales(name) == scales[name] for name in attention)
-    report = load_model(tmp_path / "out").report
-    assert len([name for name in report.ignored if name.endswith(("k_scale", "v_scale"))]) == 4
+    loaded = load_model(tmp_path / "out")
+    assert not [name for name in loaded.report.ignored if name.endswith(("k_scale", "v_scale"))]
+    for name in attention:
+        assert torch.equal(loaded.network.get_submodule(name).kv_scale, torch.stack(scales[name]))
 
 
 def test_what_cannot_be_written_is_refused(tmp_path, rng):

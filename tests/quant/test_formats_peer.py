@@ -34,7 +34,7 @@ def test_transformers_loads_what_is_written(tmp_path, rng, case):
     write_checkpoint(tmp_path / "out", source, modules, form)
     theirs = their_model(tmp_path / "out", torch.bfloat16)
     theirs.hf_quantizer.compressor.decompress_model(theirs)  # which else happens when it first runs
-    ours = load_model(tmp_path / "out", dtype=torch.bfloat16).network
+    ours = load_model(tmp_path / "out", dtype=torch.bfloat16, quantized="decode").network
     for name, parameter in ours.named_parameters():
         found, expected = theirs.get_parameter(name).detach(), parameter.detach().bfloat16()
         if name.removesuffix(".weight") not in modules:
@@ -120,7 +120,7 @@ def test_what_their_compressor_writes_is_loaded(tmp_path, rng, preset):
 
     found = read_quantized(out, list_tensors(out))
     assert len(found) == len([name for name in text_linears(source) if "self_attn" not in name])
-    loaded = load_model(out)
+    loaded = load_model(out, quantized="decode")
     for name, weight in found.items():
         ours = CASES[PRESETS[preset]][1](name, plain[f"{name}.weight"])
         assert same_bits(weight.decode(), ours.decode())
@@ -166,7 +166,7 @@ def test_transformers_loads_the_same_fine_grained_model(tmp_path, rng):
     config = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
     config["modules_to_not_convert"] = kept
     edit_json(tmp_path / "out" / "config.json", lambda data: data.update(quantization_config=config))
-    loaded = load_model(tmp_path / "out")
+    loaded = load_model(tmp_path / "out", quantized="decode")
     assert loaded.report.quantized > 5
     theirs = their_model(tmp_path / "out", torch.bfloat16)
     for name, parameter in loaded.network.named_parameters():

@@ -17,6 +17,7 @@ from ocria.errors import CheckpointError, EngineError
 from ocria.model.config import ModelConfig, VisionConfig
 from ocria.model.network import Qwen35
 from ocria.model.profiles import Profile
+from ocria.model.quantized import WeightBytes
 from ocria.model.state import DecoderState
 from ocria.model.vision import VisionEncoder
 from ocria.runtime.budget import PageBudget, plan_checkpoint
@@ -76,7 +77,7 @@ def test_weights_are_counted_from_the_headers(loaded, tmp_path, stored, dtype, s
     save(loaded, tmp_path, stored, shards)
     network, report = load_network(tmp_path, loaded.config, dtype=dtype)
     held = sum(parameter.nbytes for parameter in network.parameters())
-    assert checkpoint_bytes(tmp_path, dtype) == held
+    assert checkpoint_bytes(tmp_path, dtype) == WeightBytes(held)
     assert network_bytes(loaded.config, report.dtype) == held
 
 
@@ -94,9 +95,12 @@ def test_the_known_size_of_the_4b_model():
 
 
 def test_packed_copies_are_counted_where_they_are_made():
-    assert resident_bytes(1000, CPU) == 2000
-    assert resident_bytes(1000, CUDA) == 1000
-    assert resident_bytes(10 * GIB, CPU) == 10 * GIB
+    plain, mixed, large = WeightBytes(1000), WeightBytes(1000, 500, 130), WeightBytes(6 * GIB, 4 * GIB, GIB)
+    assert resident_bytes(plain, CPU) == 2000
+    assert resident_bytes(plain, CUDA) == 1000
+    assert [resident_bytes(mixed, CPU, compiled) for compiled in (False, True)] == [2500, 3000]
+    assert resident_bytes(mixed, CUDA) == 1130
+    assert [resident_bytes(large, CPU, compiled) for compiled in (False, True)] == [10 * GIB] * 2
 
 
 @pytest.mark.parametrize("ring", [0, 16, 64])
@@ -175,7 +179,7 @@ def test_a_model_that_is_too_large_is_refused_before_its_weights_are_read(loaded
     with pytest.raises(EngineError, match=r"not enough memory.*weights"):
         plan(memory_bytes=1 << 20)
     fits = plan()
-    assert fits.weights == resident_bytes(network_bytes(loaded.config, torch.float32), CPU)
+    assert fits.weights == resident_bytes(WeightBytes(network_bytes(loaded.config, torch.float32)), CPU)
     assert fits.total <= fits.limit <= free_memory(CPU)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ocria.errors import UsageError
-from ocria.runtime.options import RINGS, EngineOptions, ResolvedOptions, resolve
+from ocria.runtime.options import RINGS, EngineOptions, ResolvedOptions, quantises, resolve
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:1")
 
@@ -26,7 +26,9 @@ def test_rings_are_powers_of_two_within_bounds(ring):
         EngineOptions(ring=ring)
 
 
-@pytest.mark.parametrize(("name", "value"), [("draft_rows", 65), ("draft_rows", 0), ("verify", "loosely")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("draft_rows", 65), ("draft_rows", 0), ("verify", "loosely"), ("activations", "quantized")]
+)
 def test_what_drafts_cannot_be_told_is_refused(name, value):
     with pytest.raises(UsageError, match=name):
         EngineOptions(**{name: value})
@@ -80,7 +82,20 @@ def test_nothing_is_mutated_and_nothing_lost():
         resolved.graph = True
 
 
+@pytest.mark.parametrize("inputs", [False, True])
+@pytest.mark.parametrize(("choice", "device", "quantised"), [
+    ("auto", CPU, False), ("auto", CUDA, True), ("full", CUDA, False), ("quantised", CPU, True),
+])  # fmt: skip
+def test_inputs_are_quantised_where_the_weights_say_so(choice, device, quantised, inputs):
+    options = EngineOptions(activations=choice)
+    assert quantises(options, device) == quantised
+    resolved = resolve(options, device, inputs=inputs)
+    told = "quantised" if quantised and inputs else "full"
+    assert resolved.activations == told
+    assert f"activations {told}" in resolved.levers()
+
+
 def test_levers_are_told():
     text = resolve(EngineOptions(compile=True, graph=False, ring=32), CUDA).levers()
-    assert text == "graph off, overlap on, compile on, ring 32, draft none"
+    assert text == "graph off, overlap on, compile on, ring 32, activations full, draft none"
     assert "ring off" in resolve(EngineOptions(), CPU).levers()
