@@ -37,7 +37,7 @@ def parse(
 
     Args:
         path: a file's path, its bytes, or a binary stream.
-        on_event: called with every event of the run.
+        on_event: called with every event of the run, between its steps; it may use the control given as `cancel`.
         reader: a loaded model to use; several documents can share one. By default the model is loaded when
             the first page needs it.
         workers: processes that open and draw files; several documents can share them. By default `jobs` of them run

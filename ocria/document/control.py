@@ -28,7 +28,7 @@ class Control(Flag):
     - `pause()`: no page and no document is begun, the engine takes no step, and nothing is lost. Work that is under way
       in child processes, such as drawing the next pages, is finished there. No time limit runs meanwhile, and the
       `seconds` of pages and documents do not count it. After `resume()` the run goes on and reads what it would have
-      read.
+      read. Runs in other threads that share its reader wait too where they need the model.
     - `cancel_page(path, page)`: the page is not begun, or what the engine has of it ends while other pages go on. It
       ends with the status `cancelled` and has no text. One that is done already stays as it is.
     - `cancel_document(path)`: the document ends with the pages that are done and the status `interrupted`; one that was
@@ -45,7 +45,7 @@ class Control(Flag):
     def __init__(self, follow: Flag | None = None) -> None:
         super().__init__()
         self._follow = follow
-        self._wishes = follow._wishes if isinstance(follow, Control) else _Wishes()
+        self._wishes: _Wishes = follow._wishes if isinstance(follow, Control) else _Wishes()
 
     def is_set(self) -> bool:
         return super().is_set() or (self._follow is not None and self._follow.is_set())
