@@ -4,15 +4,12 @@ import copy
 
 import pytest
 import torch
-from networks_made import outputs, passes, random_network, random_prompts, relative
+from networks_made import block_errors, calibrated, outputs, passes, plan_of, random_network, random_prompts, relative
 
 from ocria.errors import UsageError
 from ocria.quant.calibration.awq import STEPS, candidates, mean_weight, scale
 from ocria.quant.calibration.mappings import groups
-from ocria.quant.calibration.module import quantise_module, shared_amax
-from ocria.quant.calibration.statistics import collect, recorded_calls
-from ocria.quant.recipe import Format, Recipe, why_high
-from ocria.quant.simulate import simulated
+from ocria.quant.recipe import Format
 
 LAYER = "model.language_model.layers."
 
@@ -21,41 +18,6 @@ LAYER = "model.language_model.layers."
 def coarse(monkeypatch):
     """Fewer ratios: the search is tested, not its fineness."""
     monkeypatch.setattr("ocria.quant.calibration.awq.STEPS", 4)
-
-
-def plan_of(network, format: str) -> dict[str, Format]:
-    modules = {n: m.weight.shape for n, m in network.named_modules() if isinstance(m, torch.nn.Linear)}
-    return Recipe("all", rules=(("*", Format(format)),)).plan({n: s for n, s in modules.items() if why_high(n) is None})
-
-
-def calibrated(network, prompts, plan, **options):
-    """(statistics, calls)"""
-    with recorded_calls(network) as calls:
-        found = collect(network, passes(network, prompts), list(plan), **options)
-    return found, calls
-
-
-def block_errors(network, plan, folds, calls) -> dict[str, float]:
-    """The relative squared error of each parent when its members are quantised, written down anew."""
-    amax = shared_amax(network, plan)
-    weights = {
-        name: quantise_module(
-            network.get_submodule(name).weight, plan[name], folds.statistics[name], amax=amax.get(name),
-            pre_quant_scale=folds.pre_quant.get(name),
-        )
-        for name in plan
-    }  # fmt: skip
-    found = {}
-    for group in groups(network):
-        parent = network.get_submodule(group.parent)
-        members = [name for name in group.consumers if name in plan]
-        runs = calls.get(group.parent) or [(folds.statistics[members[0]].rows,)]
-        wanted = [parent(*call) for call in runs]
-        with simulated(network, {name: weights[name] for name in members}):
-            got = [parent(*call) for call in runs]
-        square = sum(w.square().sum() for w in wanted)
-        found[group.producer] = (sum((g - w).square().sum() for g, w in zip(got, wanted, strict=True)) / square).item()
-    return found
 
 
 def test_factors_are_those_of_the_published_formula(rng):
@@ -107,13 +69,12 @@ def test_blocks_are_better_and_the_function_is_the_same(rng, coarse, format, pre
     prompts = random_prompts(rng)
     before = outputs(network, prompts)
     plan = plan_of(network, format)
-    found, calls = calibrated(network, prompts, plan)
+    found, calls = calibrated(network, passes(network, prompts), plan)
     folds = scale(network, found, plan, calls, dtype=torch.float32, pre_quant=pre_quant)
     assert relative(outputs(network, prompts), before) < 1e-4
     assert [choice.producer for choice in folds.choices] == [group.producer for group in groups(network)]
     # Recorded calls hold inputs from before the fold; these are from after it.
-    _, calls = calibrated(network, prompts, plan)
-    errors = block_errors(network, plan, folds, calls)
+    errors = block_errors(network, plan, folds, *calibrated(network, passes(network, prompts), plan))
     for choice in folds.choices:
         assert choice.scaled <= choice.plain
         assert (choice.form == "none") == (choice.scaled == choice.plain)
@@ -134,9 +95,9 @@ def test_statistics_follow_the_folds(rng, coarse):
     network = random_network(rng)
     prompts = random_prompts(rng)
     plan = plan_of(network, "nvfp4")
-    found, calls = calibrated(network, prompts, plan)
+    found, calls = calibrated(network, passes(network, prompts), plan)
     folds = scale(network, found, plan, calls)
-    again, _ = calibrated(network, prompts, plan)
+    again, _ = calibrated(network, passes(network, prompts), plan)
     for name in plan:
         # The gates a and b are rounded to bf16, which the layers behind them feel.
         assert relative(folds.statistics[name].mean_abs, again[name].mean_abs) < 0.02, name
@@ -147,7 +108,7 @@ def test_only_groups_in_nvfp4_are_scaled(rng, coarse):
     before = copy.deepcopy(network.state_dict())
     prompts = random_prompts(rng)
     plan = plan_of(network, "fp8-channel")
-    found, calls = calibrated(network, prompts, plan)
+    found, calls = calibrated(network, passes(network, prompts), plan)
     folds = scale(network, found, plan, calls)
     assert not folds.choices
     assert not folds.replaced
@@ -163,7 +124,7 @@ def test_what_was_not_recorded_is_asked_for(rng, coarse):
     network = random_network(rng)
     prompts = random_prompts(rng)
     plan = plan_of(network, "nvfp4")
-    found, calls = calibrated(network, prompts, plan)
+    found, calls = calibrated(network, passes(network, prompts), plan)
     with pytest.raises(UsageError, match=r"nothing was recorded for .*linear_attn"):
         scale(network, found, plan, {name: [] for name in calls})
     del found[f"{LAYER}0.mlp.down_proj"]
