@@ -20,7 +20,7 @@ from textual.widgets.tree import TreeNode
 
 from ocria.document.ranges import parse_ranges
 from ocria.errors import UsageError
-from ocria_tui.screens.dialog import Dialog
+from ocria_tui.screens.dialog import Dialog, Name
 from ocria_tui.screens.paths import PathSuggester, is_readable
 
 
@@ -82,7 +82,7 @@ class Browse(Dialog[tuple[list[str], str | None]]):
         with Vertical(classes="box") as box:
             box.border_title = "Open"
             with Horizontal(classes="row"):
-                yield Label("Path", classes="name")
+                yield Name("Path")
                 yield Input(
                     placeholder="file, folder or pattern; right arrow completes",
                     id="path",
@@ -91,7 +91,7 @@ class Browse(Dialog[tuple[list[str], str | None]]):
                 )
             yield DocumentTree(self.folder)
             with Horizontal(classes="row"):
-                yield Label("Pages", classes="name")
+                yield Name("Pages")
                 hint = "all" if self.pages is None else f"{self.pages} (settings)"
                 yield Input(placeholder=f"{hint}, or such as 1-3,8", id="pages", compact=True)
             yield Label("", id="chosen", classes="hint", markup=False)

@@ -16,7 +16,7 @@ from ocria.batch.options import FORMATS
 from ocria.errors import OcriaError
 from ocria_tui.screens.checklist import Checklist
 from ocria_tui.screens.confirm import Confirm
-from ocria_tui.screens.dialog import Dialog
+from ocria_tui.screens.dialog import Dialog, Name
 from ocria_tui.screens.paths import PathSuggester
 from ocria_tui.targets import targets
 
@@ -37,7 +37,7 @@ class Export(Dialog[tuple[tuple[str, ...], str, bool]]):
             yield Label(self.path, classes="hint", markup=False)
             yield Checklist(*[(kind, kind, kind in self.formats) for kind in FORMATS], id="formats", compact=True)
             with Horizontal(classes="row"):
-                yield Label("To", classes="name")
+                yield Name("To")
                 yield Input(self.folder, id="target", compact=True, suggester=PathSuggester(folders=True))
             yield Label("a folder, or a file for one format", classes="hint")
             yield Label(id="problem", markup=False)

@@ -8,10 +8,11 @@ from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Input, Label, Select
+from textual.widgets import Input, Select
 
 from ocria.document.options import MODES, OPTION_NAMES, TABLE_FORMATS, ParseOptions
 from ocria.errors import UsageError
+from ocria_tui.screens.dialog import Name
 
 _DEFAULTS = {option.name: option.default for option in fields(ParseOptions)}
 
@@ -56,7 +57,7 @@ class Form(Vertical):
         for line in self.lines:
             value = self.options.get(line.name, _DEFAULTS[line.name])
             with Horizontal(classes="row"):
-                yield Label(line.label, classes="name")
+                yield Name(line.label)
                 if line.choices:
                     choices = [(choice, choice) for choice in line.choices]
                     yield Select(choices, value=value, allow_blank=False, id=line.name, compact=True)

@@ -13,7 +13,7 @@ from textual.widgets import Button, Input, Label
 
 from ocria.document.ranges import select_pages
 from ocria.errors import OcriaError, UsageError
-from ocria_tui.screens.dialog import Dialog
+from ocria_tui.screens.dialog import Dialog, Name
 from ocria_tui.screens.form import READING, Form
 
 
@@ -31,7 +31,7 @@ class Retry(Dialog[tuple[list[int] | None, dict[str, Any]]]):
         with Vertical(classes="box") as box:
             box.border_title = "Read again"
             with Horizontal(classes="row"):
-                yield Label("Pages", classes="name")
+                yield Name("Pages")
                 shown = "" if self.page is None else str(self.page)
                 yield Input(shown, placeholder="all, or such as 1-3,8", id="which", compact=True)
             yield Form(READING, self.options)

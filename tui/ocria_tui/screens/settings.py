@@ -14,7 +14,7 @@ from textual.widgets import Button, Input, Label
 from ocria.batch.options import FORMATS
 from ocria.errors import OcriaError
 from ocria_tui.screens.checklist import Checklist
-from ocria_tui.screens.dialog import Dialog
+from ocria_tui.screens.dialog import Dialog, Name
 from ocria_tui.screens.form import ENGINE, PAGES, READING, Form
 from ocria_tui.screens.paths import PathSuggester
 from ocria_tui.settings import OUTPUT_DIR
@@ -37,7 +37,7 @@ class Settings(Dialog[dict[str, Any]]):
             with VerticalScroll():
                 yield Form((PAGES, *READING, *ENGINE), self.options)
                 with Horizontal(classes="row"):
-                    yield Label("Folder", classes="name")
+                    yield Name("Folder")
                     yield Input(
                         str(self.options.get("output_dir") or OUTPUT_DIR),
                         id="output_dir",
@@ -45,7 +45,7 @@ class Settings(Dialog[dict[str, Any]]):
                         suggester=PathSuggester(folders=True),
                     )
                 with Horizontal(classes="row"):
-                    yield Label("Formats", classes="name")
+                    yield Name("Formats")
                     yield Checklist(*[(kind, kind, kind in formats) for kind in FORMATS], id="formats", compact=True)
             yield Label(id="problem", markup=False)
             with Horizontal(classes="buttons"):
