@@ -14,7 +14,7 @@ from ocria_tui.messages import DocumentQueued, Exported, PageImage, PausedChange
 from sessions_made import PATIENCE_S, Watched, descendants, pdf, wait_until_gone
 
 from ocria.errors import OutputError
-from ocria.events import DocumentDone, PageDone
+from ocria.events import DocumentDone, DocumentFailed, DocumentStarted, PageDone
 from ocria.record import read_recording
 
 NOISE = """
@@ -36,9 +36,9 @@ def session_of(folder, files=(), **options):
     return Watched(session)
 
 
-def ended(session):
+def ended(session, since=0):
     end = time.monotonic() + PATIENCE_S
-    while not (told := session.of(SessionEnded)):
+    while not (told := session.of(SessionEnded, since)):
         assert time.monotonic() < end
         session.look()
         time.sleep(0.02)
@@ -70,6 +70,25 @@ def test_a_crash_keeps_finished_pages_and_a_restart_goes_on(tmp_path):
     session.restart()  # does nothing while it runs
     session.close()
     assert (tmp_path / "out" / "long.pdf.md").is_file()
+
+
+def test_a_document_that_takes_the_engine_along_twice_is_given_up(tmp_path):
+    bad, good = pdf(tmp_path / "bad.pdf", 40), pdf(tmp_path / "good.pdf")
+    session = session_of(tmp_path, [bad, good], mode="text")
+    for _ in range(2):
+        since = session.mark()
+        session.until(lambda e: isinstance(e, DocumentStarted) and e.path == bad, since if since else 0)
+        os.kill(session.pid, signal.SIGKILL)
+        ended(session, since)
+        since = session.mark()
+        session.restart()
+    failed = session.until(lambda e: isinstance(e, DocumentFailed), since)
+    assert failed.path == bad
+    assert session.ended(good, since).status == "ok"
+    since = session.mark()
+    session.open([bad])
+    assert session.ended(bad, since).status == "ok", "who opens it again has it tried again"
+    session.close()
 
 
 def test_closing_keeps_finished_pages_and_leaves_no_process_and_no_file(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from ocria_tui.live import LiveSession
 from ocria_tui.messages import DocumentCancelled, DocumentQueued, Exported, PageImage, PausedChanged, Refused
 from PIL import Image
-from sessions_made import Watched, below, pdf
+from sessions_made import PATIENCE_S, Watched, below, pdf
 
 from ocria.errors import UsageError
 from ocria.events import (
@@ -146,6 +146,25 @@ def test_nothing_begins_while_it_is_paused(session, folder):
     assert session.ended(second, since).status == "ok"
     assert [event.paused for event in session.of(PausedChanged, since)] == [True, False]
     assert not session.of(DocumentStarted, since, first)
+
+
+def test_a_pause_in_the_middle_of_a_document_loses_nothing(session, folder):
+    path = pdf(folder / "paused.pdf", 6)
+    since = session.mark()
+    session.open([path])
+    session.page_done(path, since)
+    session.pause()
+    session.until(lambda e: e == PausedChanged(True), since)
+    end, quiet = time.monotonic() + PATIENCE_S, 0
+    while quiet < 10:  # what is under way may end
+        time.sleep(0.1)
+        quiet = 0 if session.look() else quiet + 1
+        assert time.monotonic() < end
+    assert not session.of(DocumentDone, since)
+    assert len(session.of(PageDone, since)) < 6
+    session.resume()
+    assert session.ended(path, since).status == "ok"
+    assert sorted(page.page for page in session.of(PageDone, since)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_folders_patterns_and_what_is_in_the_queue_already(session, folder):

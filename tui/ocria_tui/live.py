@@ -11,11 +11,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ocria.errors import EngineError, OcriaError, OutputError
-from ocria.events import Event, Note, event_from_dict
+from ocria.events import DocumentFailed, DocumentStarted, Event, Note, event_from_dict
 from ocria.record import Recording
 from ocria_tui.coalesce import Coalescer, Timed
 from ocria_tui.messages import MESSAGES, PageImage, PausedChanged, Refused, SessionEnded
@@ -26,6 +27,8 @@ _START = "import sys; sys.path[:] = sys.argv[1:]; from ocria_tui.child import ma
 _TAIL_BYTES = 4000
 _TAIL_LINES = 4
 _KILL_S = 2.0
+_MOST_CRASHES = 2
+"""After so many with it a document is not opened again, lest one takes all others along."""
 # Variables that are no business of the child.
 _SECRET = ("OCRIA_PASSWORD",)
 
@@ -53,6 +56,10 @@ class LiveSession:
         self._events = Coalescer()
         self._jobs: dict[tuple[Any, ...], dict[str, Any]] = {}
         """What is not done, by path and pages."""
+        self._reading: str | None = None
+        """The document that is being read."""
+        self._crashes: Counter[str] = Counter()
+        """How often the process ended while a document was read."""
         self._paused = False
         self._closed = False
         self._process: _Process | None = None
@@ -74,8 +81,16 @@ class LiveSession:
         self._launch()
         if self._paused:
             self._send(do="pause")
+        given_up = set()
         for job in jobs:
-            self._send(do="job", job=job)
+            if self._crashes[job["path"]] < _MOST_CRASHES:
+                self._send(do="job", job=job)
+            else:
+                given_up.add(job["path"])
+        for path in sorted(given_up):
+            message = f"the engine's process ended {_MOST_CRASHES} times while this document was read"
+            self._tell(DocumentFailed(path, message, "Open it with other settings", OcriaError.exit_code))
+            del self._crashes[path]
 
     def drain(self) -> list[Timed]:
         happened = self._events.take()
@@ -164,6 +179,8 @@ class LiveSession:
             self._jobs[job["path"], *(job["again"] or ())] = job
         elif record.get("type") == FORGET:
             self._jobs = {key: job for key, job in self._jobs.items() if key[0] != record["path"]}
+            if self._reading == record["path"]:
+                self._reading = None
         else:
             try:
                 event, at = event_from_dict(record, MESSAGES), float(record["at"])
@@ -172,12 +189,17 @@ class LiveSession:
                 return
             if isinstance(event, PausedChanged):
                 self._paused = event.paused
+            elif isinstance(event, DocumentStarted):
+                self._reading = event.path
             self._events.add(at, event)
 
     def _ended(self, code: int, said: list[str]) -> None:
         """The process is gone, and had said this last."""
         if self._closed:
             return
+        if self._reading is not None:
+            self._crashes[self._reading] += 1
+            self._reading = None
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         cure = "Restart it: finished pages are kept, and what was not done is opened again"
         if -code == signal.SIGKILL:

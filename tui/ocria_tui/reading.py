@@ -69,14 +69,18 @@ class Reading:
             asked = SessionOptions.of({**job.options, **job.changed})
             with closing(_Document(job, asked, self, control)) as document:
                 for happened in until_fault(document.events(put_up)):
-                    if not isinstance(happened, Event):
+                    if isinstance(happened, Event):
+                        yield happened
+                        continue
+                    if job.again is None:
                         document.folder.fail(job.item, happened)
-                        happened = _failed(job, happened)
-                    yield happened
+                    yield _failed(job, happened)
         except OcriaError as error:
             if isinstance(error, EngineError):
                 self._model = None  # a fresh one may serve the next document
             yield _failed(job, error)
+        except Exception as error:  # what nobody foresaw must not take the queue along
+            yield _failed(job, OcriaError(f"unexpected {type(error).__name__}: {error}"))
 
     def close(self) -> None:
         """End the processes that open files."""
