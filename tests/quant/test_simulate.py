@@ -28,7 +28,7 @@ def plain(tmp_path, rng):
 
 
 def network_of(folder, dtype=torch.float32):
-    return load_network(folder, ModelConfig.from_file(folder / "config.json"), dtype=dtype)[0]
+    return load_network(folder, ModelConfig.from_file(folder / "config.json"), dtype=dtype, quantized="decode")[0]
 
 
 @pytest.mark.parametrize("case", ["fp8 static", "fp8 block", "nvfp4", "modelopt nvfp4 awq", "modelopt mixed"])

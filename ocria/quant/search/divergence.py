@@ -49,11 +49,16 @@ class Reference:
         self._passes = passes
         self._kept = [[_keep(rows, kept) for rows in passes(index).split(_ROWS)] for index in range(count)]
 
-    def compare(self, on_pass: Callable[[int, int], None] | None = None) -> Divergence:
-        """The same passes again, whatever has become of the model."""
+    def compare(
+        self,
+        on_pass: Callable[[int, int], None] | None = None,
+        passes: Callable[[int], torch.Tensor] | None = None,
+    ) -> Divergence:
+        """The same passes again, whatever has become of the model; or those of another model over the same answers."""
         kl, changed, tokens = 0.0, 0, 0
+        passes = passes or self._passes
         for index, held in enumerate(self._kept):
-            for old, rows in zip(held, self._passes(index).split(_ROWS), strict=True):
+            for old, rows in zip(held, passes(index).split(_ROWS), strict=True):
                 new = rows.double().log_softmax(-1)
                 at = new.gather(1, old.tokens)
                 kl += (old.top.exp() * (old.top - at)).sum().item()
