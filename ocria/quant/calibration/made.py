@@ -44,7 +44,7 @@ def made_pages(seed: int = 0) -> Iterator[list[Path]]:
         paths = []
         for number in range(PAGES):
             paths.append(Path(folder) / f"page-{number + 1}.png")
-            _scan(_page(generator, _FONTS[number % len(_FONTS)]), generator).save(paths[-1])
+            _scan(_page(generator, _FONTS[number % len(_FONTS)]), generator).save(paths[-1], compress_level=1)
         yield paths
 
 
@@ -57,13 +57,14 @@ def _page(generator: random.Random, font: str) -> Image.Image:
         while y < _HEIGHT - _MARGIN:
             page.insert_text((_MARGIN, y), _line(generator, font, size), fontname=font, fontsize=size)
             y += 1.5 * size
-        pixmap = page.get_pixmap(dpi=generator.choice((150, 200, 300)), colorspace=pymupdf.csGRAY)
+        pixmap = page.get_pixmap(dpi=generator.choice((100, 150, 200)), colorspace=pymupdf.csGRAY)
         return Image.open(BytesIO(pixmap.tobytes("png"))).convert("L")
 
 
 def _line(generator: random.Random, font: str, size: int) -> str:
     """Words, up to the right margin."""
     words, line = _TEXT.split(), ""
+    left = _WIDTH - 2 * _MARGIN
     while True:
         word = generator.choice(words)
         if generator.random() < 0.15:
@@ -71,10 +72,10 @@ def _line(generator: random.Random, font: str, size: int) -> str:
             word = generator.choice((f"{number}", f"{number / 100:.2f} €", f"({number})", f"{number % 100} %"))
         if generator.random() < 0.2:
             word = word.capitalize() + generator.choice(_ENDS)
-        longer = f"{line} {word}".strip()
-        if pymupdf.get_text_length(longer, fontname=font, fontsize=size) > _WIDTH - 2 * _MARGIN:
+        left -= pymupdf.get_text_length(f"{word} ", fontname=font, fontsize=size)
+        if left < 0:
             return line
-        line = longer
+        line += f"{word} "
 
 
 def _scan(image: Image.Image, generator: random.Random) -> Image.Image:

@@ -83,13 +83,15 @@ class _RecordingEngine:
         return getattr(self._engine, name)
 
     def stream(self, requests: Sequence[Request]) -> Iterator[Emission]:
-        asked = {request.id: request for request in requests}
+        results = {}
         for emission in self._engine.stream(requests):
-            result = emission.result
-            if result is not None and result.status == "ok":
-                number = len(self._samples)  # numbers begin anew with every page
-                self._samples.append(Sample(replace(asked[emission.id], id=number), replace(result, id=number)))
+            if emission.result is not None and emission.result.status == "ok":
+                results[emission.id] = emission.result
             yield emission
+        for request in requests:
+            if request.id in results:
+                number = len(self._samples)  # theirs begin anew with every page
+                self._samples.append(Sample(replace(request, id=number), replace(results[request.id], id=number)))
 
 
 def _page_count(path: str | Path) -> int:
