@@ -9,6 +9,7 @@ from networks_made import block_errors, calibrated, outputs, passes, plan_of, ra
 from ocria.errors import UsageError
 from ocria.quant.calibration.awq import STEPS, candidates, mean_weight, scale
 from ocria.quant.calibration.mappings import groups
+from ocria.quant.calibration.module import quantise_module
 from ocria.quant.recipe import Format
 
 LAYER = "model.language_model.layers."
@@ -125,8 +126,24 @@ def test_what_was_not_recorded_is_asked_for(rng, coarse):
     prompts = random_prompts(rng)
     plan = plan_of(network, "nvfp4")
     found, calls = calibrated(network, passes(network, prompts), plan)
-    with pytest.raises(UsageError, match=r"nothing was recorded for .*linear_attn"):
-        scale(network, found, plan, {name: [] for name in calls})
+    for none in ({}, {name: [] for name in calls}):
+        with pytest.raises(UsageError, match=r"nothing was recorded for .*linear_attn"):
+            scale(network, found, plan, none)
     del found[f"{LAYER}0.mlp.down_proj"]
     with pytest.raises(UsageError, match=r"nothing was recorded for .*down_proj"):
         scale(network, found, plan, calls)
+
+
+def test_a_sweep_is_looked_for_with_the_clipping_search(rng, coarse, monkeypatch):
+    searches = []
+    original = quantise_module
+    monkeypatch.setattr(
+        "ocria.quant.calibration.awq.quantise_module",
+        lambda *args, **how: searches.append(how["search"]) or original(*args, **how),
+    )
+    network = random_network(rng)
+    plan = {f"{LAYER}0.mlp.down_proj": Format("nvfp4")}
+    found, calls = calibrated(network, passes(network, random_prompts(rng)), plan)
+    folds = scale(network, found, plan, calls, search="sweep")
+    assert set(searches) == {"clip"}
+    assert [choice.producer for choice in folds.choices] == [f"{LAYER}0.mlp.up_proj"]
