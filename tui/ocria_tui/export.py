@@ -13,6 +13,7 @@ from ocria.document.result import Document
 from ocria.errors import InputError, OutputError, UsageError
 from ocria_tui.job import Shelf
 from ocria_tui.messages import Exported
+from ocria_tui.targets import targets
 
 
 class Exporter:
@@ -41,7 +42,7 @@ class Exporter:
         document = shelf.document(path)
         if not document.pages:
             raise InputError("no page is finished yet", cure="Export it once some pages are")
-        files = _files(document, shelf, list(dict.fromkeys(kinds)), target, batch, Path(path))
+        files = _files(document, shelf, list(dict.fromkeys(kinds)), target, batch, path)
         if not batch.overwrite:
             for file in files:
                 self._check(file)
@@ -69,22 +70,17 @@ class Exporter:
 
 
 def _files(
-    document: Document, shelf: Shelf, kinds: list[str], target: str, batch: BatchOptions, source: Path
+    document: Document, shelf: Shelf, kinds: list[str], target: str, batch: BatchOptions, path: str
 ) -> dict[Path, bytes]:
     from ocria.batch.outputs import contents
     from ocria.document.write import EXTENSIONS
 
-    folder = Path(target)
-    one_file = len(kinds) == 1 and not folder.is_dir() and not target.endswith(os.sep) and folder.suffix != ""
-    if not one_file:
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"one file cannot hold {len(kinds)} formats", cure="Choose a folder")
-        stem = source.name
-    else:
-        folder, stem = folder.parent, folder.stem
+    outputs = targets(path, kinds, target)
+    stem = outputs[0].name.removesuffix(EXTENSIONS[kinds[0]])
+    places = {stem + EXTENSIONS[kind]: output for kind, output in zip(kinds, outputs, strict=True)}
     wanted = BatchOptions(formats=tuple(kinds), page_markers=batch.page_markers)
     files: dict[Path, bytes] = {}
-    for name, content in contents(document, stem, shelf.options, wanted, source).items():
-        file = Path(target) if one_file and name == stem + EXTENSIONS[kinds[0]] else folder / name
-        files[file] = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    for name, content in contents(document, stem, shelf.options, wanted, Path(path)).items():
+        data = content.encode("utf-8", "replace") if isinstance(content, str) else content
+        files[places.get(name, outputs[0].parent / name)] = data
     return files
