@@ -131,11 +131,11 @@ class CacheRange:
 def cache_ranges(network: Qwen35) -> Iterator[dict[str, CacheRange]]:
     """The ranges of keys and values of every attention layer, by name, over the passes made inside."""
     ranges: dict[str, CacheRange] = {}
-    windows: list[Window] = []
+    current: dict[str, Window] = {}
 
     def keys(found: CacheRange) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...], k: torch.Tensor) -> None:
-            window = windows[-1]
+            window = current["window"]
             k = rotate(k, window.cos[:, :, None].to(k.dtype), window.sin[:, :, None].to(k.dtype))
             found.keys = max(found.keys, _valid(k, window.valid).abs().max().item())
 
@@ -143,12 +143,12 @@ def cache_ranges(network: Qwen35) -> Iterator[dict[str, CacheRange]]:
 
     def values(found: CacheRange) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...], v: torch.Tensor) -> None:
-            found.values = max(found.values, _valid(v, windows[-1].valid).abs().max().item())
+            found.values = max(found.values, _valid(v, current["window"].valid).abs().max().item())
 
         return hook
 
     with ExitStack() as undo:
-        _follow_padding(network, undo, lambda window: windows.__setitem__(slice(None), [window]))
+        _follow_padding(network, undo, lambda window: current.update(window=window))
         for name, module in network.named_modules():
             if isinstance(module, GatedAttention):
                 ranges[name] = CacheRange()
@@ -231,8 +231,8 @@ class _Moments:
 
     def _sample(self, x: torch.Tensor) -> None:
         drawn = torch.rand(len(x), dtype=torch.float64, generator=self._generator)
-        if len(self._drawn) == self._limit:
-            new = (drawn > self._drawn.min()).nonzero().flatten() if self._limit else drawn.new_zeros(0).long()
+        if len(self._drawn) == self._limit:  # most are not worth copying
+            new = (drawn > self._drawn.min()).nonzero().flatten()
             drawn, x = drawn[new], x[new.to(x.device)]
         drawn, rows = torch.cat([self._drawn, drawn]), torch.cat([self._rows, x])
         if len(drawn) > self._limit:
