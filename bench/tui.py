@@ -10,7 +10,9 @@ refresh of the screen after it is over. Keys come one at a time, most of them ch
 keys are sent while nothing is read.
 
 A document is timed from its start to its end with a model that is loaded; tokens are those of its pages. The rates are
-medians over rounds. The last line is one JSON document.
+medians over rounds. CPU times beside them tell what a machine that does other things as well hides: those of the app's
+process between a key and the screen, and over a document, and those of the engine's process for a token. The last line
+is one JSON document.
 """
 
 from __future__ import annotations
@@ -68,6 +70,8 @@ class Typist(threading.Thread):
         self._wanted = ""
         self.latencies: dict[str, list[float]] = {action: [] for action in KEYS.values()}
         """Milliseconds, by action."""
+        self.cpu: list[float] = []
+        """Milliseconds of the process meanwhile."""
         self.lost = 0
 
     def run(self) -> None:
@@ -75,10 +79,11 @@ class Typist(threading.Thread):
         while not self._stopped.wait(self._rng.expovariate(1 / self._mean_pause_s)):
             key, self._wanted = self._rng.choice(list(KEYS.items()))
             self._answered.clear()
-            sent = time.perf_counter()
+            sent, cpu = time.perf_counter(), time.process_time()
             self._app._driver.send_message(events.Key(key, key if len(key) == 1 else None))
             if self._answered.wait(_GIVE_UP_S):
                 self.latencies[self._wanted].append((time.perf_counter() - sent) * 1e3)
+                self.cpu.append((time.process_time() - cpu) * 1e3)
             else:
                 self.lost += 1
 
@@ -91,16 +96,21 @@ class Typist(threading.Thread):
 
 
 class Reading:
-    """What came of one document."""
+    """What came of one document, which is to be opened now."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: LiveSession) -> None:
         self.tokens, self.end = 0, None
+        self.engine_s, self.app_s = 0.0, 0.0
+        """CPU time of the two processes, once it is done."""
+        self._pid = session.pid
+        self._begun = cpu_of(self._pid), time.process_time()
 
     def take(self, event: Event, path: str) -> None:
         if isinstance(event, PageDone) and event.path == path:
             self.tokens += event.tokens_out
         elif isinstance(event, (DocumentDone, DocumentFailed)) and event.path == path:
             self.end = event
+            self.engine_s, self.app_s = cpu_of(self._pid) - self._begun[0], time.process_time() - self._begun[1]
 
     @property
     def tokens_per_s(self) -> float:
@@ -125,26 +135,33 @@ def main() -> None:
         draw(path, options.pages, options.lines, rng)
         draw(small, 1, 2, rng)
         chosen = {"mode": "model", "output_dir": Path(folder, "out"), "threads": options.threads, "resume": False}
-        alone, beside, busy, idle, lost = [], [], [], [], 0
+        alone: list[Reading] = []
+        beside: list[Reading] = []
+        busy: list[Typist] = []
+        idle: list[Typist] = []
         for number in range(options.rounds):
-            alone.append(without_app(str(path), str(small), chosen).tokens_per_s)
-            reading, typists = asyncio.run(with_app(str(path), str(small), chosen, rng, options.pause))
-            beside.append(reading.tokens_per_s)
-            for typist, into in zip(typists, (busy, idle), strict=True):
-                into.append(typist.latencies)
-                lost += typist.lost
-            print(f"round {number + 1}: {alone[-1]:.0f} tokens/s without the app, {beside[-1]:.0f} beside it; "
-                  f"{shown(flat(busy[-1:]))} while it is read, {shown(flat(idle[-1:]))} after it")  # fmt: skip
+            alone.append(without_app(str(path), str(small), chosen))
+            reading, (while_read, after) = asyncio.run(with_app(str(path), str(small), chosen, rng, options.pause))
+            beside.append(reading)
+            busy.append(while_read)
+            idle.append(after)
+            print(f"round {number + 1}: {alone[-1].tokens_per_s:.0f} tokens/s without the app, "
+                  f"{beside[-1].tokens_per_s:.0f} beside it; keys while it is read {shown(flat([while_read]))}, "
+                  f"after it {shown(flat([after]))}")  # fmt: skip
     for action in KEYS.values():
-        print(f"  {action:20s} {shown([ms for each in busy for ms in each[action]])}")
-    rate, rate_beside = statistics.median(alone), statistics.median(beside)
+        print(f"  {action:20s} {shown([ms for typist in busy for ms in typist.latencies[action]])}")
+    rate, rate_beside = (statistics.median(r.tokens_per_s for r in readings) for readings in (alone, beside))
     print(json.dumps({
         "bench": "tui", "size": list(SIZE), "pages": options.pages, "lines": options.lines, "rounds": options.rounds,
         "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "threads": options.threads,
         "seed": options.seed, "latency_busy_ms": figures(flat(busy)), "latency_idle_ms": figures(flat(idle)),
-        "keys_lost": lost, "target_ms": TARGET_MS,
+        "cpu_of_a_key_ms": figures([ms for typist in busy for ms in typist.cpu]),
+        "keys_lost": sum(typist.lost for typist in busy + idle), "target_ms": TARGET_MS,
         "tokens_per_s_without_app": round(rate, 1), "tokens_per_s_beside_app": round(rate_beside, 1),
         "speed_beside_app": round(rate_beside / rate, 4),
+        "engine_cpu_ms_a_token_without_app": cpu_of_a_token(alone),
+        "engine_cpu_ms_a_token_beside_app": cpu_of_a_token(beside),
+        "app_cpu_of_engine_cpu": round(sum(r.app_s for r in beside) / sum(r.engine_s for r in beside), 4),
     }))  # fmt: skip
 
 
@@ -154,7 +171,7 @@ def without_app(path: str, small: str, options: dict[str, Any]) -> Reading:
     session.start()
     try:
         for each in (small, path):
-            reading = Reading()
+            reading = Reading(session)
             session.open([each])
             while reading.end is None:
                 time.sleep(0.1)
@@ -200,7 +217,7 @@ async def with_app(
 
 
 async def read(session: LiveSession, path: str, taken: list[Event]) -> Reading:
-    reading, seen = Reading(), len(taken)
+    reading, seen = Reading(session), len(taken)
     session.open([path])
     while reading.end is None:
         await asyncio.sleep(0.1)
@@ -221,8 +238,18 @@ def draw(path: Path, pages: int, lines: int, rng: random.Random) -> None:
         document.save(path)
 
 
-def flat(rounds: list[dict[str, list[float]]]) -> list[float]:
-    return [ms for each in rounds for latencies in each.values() for ms in latencies]
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has had, all its threads together."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of_a_token(readings: list[Reading]) -> float:
+    return round(1e3 * sum(r.engine_s for r in readings) / sum(r.tokens for r in readings), 3)
+
+
+def flat(typists: list[Typist]) -> list[float]:
+    return [ms for typist in typists for latencies in typist.latencies.values() for ms in latencies]
 
 
 def figures(latencies: list[float]) -> dict[str, float | int]:
