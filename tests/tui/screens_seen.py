@@ -16,12 +16,12 @@ async def settle(app, pilot):
     """The text of the screen once nothing changes any more."""
     before = None
     for _ in range(100):
-        await app.workers.wait_for_complete()
         await pilot.pause(0.03)
         app.poll()
         await pilot.pause()
         text = screen_text(app)
-        if text == before:
+        loading = any(worker.group == "image" and worker.is_running for worker in app.workers)
+        if text == before and not loading:
             return text
         before = text
     raise AssertionError(f"the screen does not come to rest:\n{text}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from unicodedata import combining, normalize
+
+from rich.cells import cell_len
+
 from ocria_tui.state import CANCELLED, DECODE, FAILED, PREFILL, QUEUED, RUNNING, SKIPPED, STARTED, WAITING
 
 GLYPHS = {
@@ -59,10 +63,6 @@ def fold(text: str) -> str:
 def _folded(character: str) -> str:
     if character.isascii():
         return character
-    from unicodedata import category, normalize
-
-    from rich.cells import cell_len
-
     cells = cell_len(character)
     like = _ASCII.get(character)
     if like is None and "\u2500" <= character <= "\u257f":  # lines of boxes
@@ -70,6 +70,6 @@ def _folded(character: str) -> str:
     if like is None and "\u2580" <= character <= "\u259f":  # blocks
         like = "#"
     if like is None:
-        like = next((part for part in normalize("NFKD", character) if part.isascii()), "?")
-        like = " " if category(character) == "Zs" else like
+        like = "".join(part for part in normalize("NFKD", character) if not combining(part))
+        like = like if len(like) == 1 and like.isascii() else "?"
     return like.ljust(cells, "?")[:cells]

@@ -18,6 +18,7 @@ from ocria.document.dialects.inline import plain_text
 from ocria.document.dialects.table import table_cells
 from ocria.document.dialects.tree import Node, parse_tree
 from ocria.document.table import cells_rows
+from ocria.progress.lines import printable
 from ocria_tui.theme import Palette
 
 WIDEST = 100
@@ -28,17 +29,22 @@ def markdown_lines(text: str, width: int, palette: Palette) -> list[list[Segment
     """The text as it is meant, each line at most so many cells."""
     console = _console(width, palette)
     code = "ansi_dark" if palette.dark else "ansi_light"
-    return console.render_lines(_Markdown(text, code_theme=code, hyperlinks=False), pad=False)
+    return console.render_lines(_Markdown(harmless(text), code_theme=code, hyperlinks=False), pad=False)
 
 
 def plain_lines(text: str, width: int, style: Style) -> list[list[Segment]]:
     """The text as it is written, wrapped."""
     console = Console(width=width, file=io.StringIO(), legacy_windows=False)
     lines: list[list[Segment]] = []
-    for line in text.expandtabs(4).split("\n"):
+    for line in harmless(text).split("\n"):
         parts = Text(line).wrap(console, width) if line else [Text()]
         lines.extend([Segment(part.plain.rstrip("\n"), style)] for part in parts)
     return lines
+
+
+def harmless(text: str) -> str:
+    """The text with control characters spelt out, which a terminal would obey, and without tabs."""
+    return "\n".join(printable(line.expandtabs(4)) for line in text.split("\n"))
 
 
 class _Heading(Heading):

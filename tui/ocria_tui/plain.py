@@ -118,7 +118,7 @@ def standing(state: AppState) -> str:
         f"{state.documents_ended} of {plural(len(state.documents), 'document')} done",
         f"{known - state.pages_left} of {plural(known, 'page')} done",
         f"running for {duration(state.now)}",
-        "time left not known" if left is None else f"about {left} left",
+        "time left not known" if left is None else str(left).replace("~", "about ") + " left",
     ]
     return ("paused, " if state.paused else "") + ", ".join(parts)
 

@@ -10,6 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
+from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -36,7 +37,7 @@ class Pane(Widget, can_focus=True):
     def follow(self) -> None:
         """See whether what is shown changed. Nothing happens while the pane is hidden."""
         if self.size and self.is_on_screen:
-            seen = (self.look(), self.size, self.app.theme)
+            seen = (self.look(), self.scrollable_content_region.size, self.app.theme)
             if seen != self._seen:
                 self._seen = seen
                 self.update()
@@ -75,6 +76,7 @@ class LinePane(ScrollView, Pane, can_focus=True, inherit_bindings=False):
         Binding("end", "scroll_end", "Bottom", show=False),
     ]
 
+    DEFAULT_CSS = "LinePane { overflow-x: hidden; }"
     drawn = 0
     """Lines drawn so far, for tests of how much work there is."""
 
@@ -82,22 +84,30 @@ class LinePane(ScrollView, Pane, can_focus=True, inherit_bindings=False):
         """The line of that number. What it leaves out is filled up, what is too long is cut off."""
         raise NotImplementedError
 
+    @property
+    def across(self) -> int:
+        """Cells of a line: without the scrollbar."""
+        return max(1, self.scrollable_content_region.width)
+
     def set_lines(self, count: int) -> None:
         """Say how many lines there are, and draw those in sight again."""
-        size = self.virtual_size.with_height(count).with_width(self.size.width)
+        size = Size(self.across, count)
         if size != self.virtual_size:
             self.virtual_size = size
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        width, index = self.size.width, y + self.scroll_offset.y
+        width, index = self.across, y + self.scroll_offset.y
         if index >= self.virtual_size.height:
             return Strip.blank(width, self.rich_style)
         self.drawn += 1
         return Strip(self.line(index, width)).adjust_cell_length(width).apply_style(self.rich_style)
 
     def see(self, index: int) -> None:
-        """Scroll as little as needed to have a line in sight."""
+        """Scroll as little as needed to have a line in sight, once all is laid out."""
+        self.call_after_refresh(self._see, index)
+
+    def _see(self, index: int) -> None:
         top, height = self.scroll_offset.y, self.size.height
         if index < top:
             self.scroll_to(y=index, animate=False)

@@ -74,7 +74,7 @@ class PageStrip(LinePane):
     @property
     def _columns(self) -> int:
         """Pages in a row; a round number, so that numbers of pages are easy to find."""
-        room = max(1, self.size.width - _LABEL)
+        room = max(1, self.across - _LABEL)
         return room - room % 10 if room >= 10 else room
 
     def on_click(self, event: events.Click) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from textual import events
 
 from ocria_tui.documents import PageState
-from ocria_tui.markdown import WIDEST, markdown_lines, plain_lines
+from ocria_tui.markdown import WIDEST, harmless, markdown_lines, plain_lines
 from ocria_tui.search import pattern, text_of
 from ocria_tui.theme import Palette
 from ocria_tui.widgets.pane import LinePane
@@ -59,7 +59,7 @@ class TextPane(LinePane, can_focus=True):
             self._page, self._held = here, False
             self.scroll_to(y=0, animate=False)
         began = time.monotonic()
-        width = max(1, min(self.size.width, WIDEST))
+        width = max(1, min(self.across, WIDEST))
         self._lines = self._marked(self._laid_out(page, width))
         self._again = time.monotonic() + _REST * (time.monotonic() - began)
         self.set_title(self._named(page))
@@ -156,7 +156,7 @@ def growing(page: PageState, width: int, palette: Palette, now: float, raw: bool
         else:
             fresh = now - page.touched[unit] < FRESH_S
             # One line of the terminal each, or all would move as they grow.
-            lines.append([Segment(text.replace("\n", " "), palette.bright if fresh else palette.text)])
+            lines.append([Segment(harmless(text).replace("\n", " "), palette.bright if fresh else palette.text)])
     return lines
 
 
