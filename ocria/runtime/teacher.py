@@ -7,6 +7,7 @@ from ocria.model.network import Qwen35
 from ocria.model.window import Window
 from ocria.ops.rope import text_rope
 from ocria.runtime.engine import Engine
+from ocria.runtime.options import EngineOptions
 from ocria.runtime.prefill import embed_prompts
 from ocria.runtime.request import Request, Result
 from ocria.runtime.rounds import Loaded
@@ -14,10 +15,13 @@ from ocria.runtime.sequence import Sequence
 
 
 class Teacher:
-    """One checkpoint, which reads answers in a single pass without a state: no step, no ring, no drafts."""
+    """One checkpoint, which reads answers in a single pass without a state: no step, no ring, no drafts.
 
-    def __init__(self, loaded: Loaded):
-        self._engine = Engine(loaded)
+    `activations`: as of `EngineOptions`.
+    """
+
+    def __init__(self, loaded: Loaded, activations: str = "auto"):
+        self._engine = Engine(loaded, EngineOptions(activations=activations))
 
     @torch.inference_mode()
     def logits(self, request: Request, result: Result) -> torch.Tensor:
