@@ -45,6 +45,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--samples", metavar="DIR", help="the real samples (default: OCRIA_SAMPLES)")
     parser.add_argument("--model", type=Path, default=NANO, metavar="FOLDER", help="a line model (default: ocria-nano)")
     parser.add_argument("--recipe", nargs="+", metavar="R", help="recipes, names or files (default: all of ocria's)")
+    parser.add_argument("--whole", action="store_true", help="leave out recipes with other ways to round")
     parser.add_argument("--group", action="append", choices=SCORED, help="repeatable; default all")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N pages of each group, and 10 N line images")
     parser.add_argument("--held-out", type=int, default=150, metavar="N", help="answers to compare distributions on")
@@ -59,13 +60,13 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def variants(names: list[str] | None) -> dict[str, Recipe]:
+def variants(names: list[str] | None, whole: bool = False) -> dict[str, Recipe]:
     """Recipes by what they are called in the table: each as it is, and where it is scaled also with plain rounding, and
-    with blocks that choose between 6 and 4. The cache stays in BF16."""
+    with blocks that choose between 6 and 4, but not for `whole`. The cache stays in BF16."""
     found = {PLAIN: load_recipe(PLAIN)}
     for name in names or recipe_names():
         recipe = replace(load_recipe(name), kv="bf16")
-        if recipe.scaling == "awq":
+        if recipe.scaling == "awq" and not whole:
             found[f"{recipe.name}, plain rounding"] = replace(recipe, scaling="none", block_scales="none")
             found[f"{recipe.name}, four-over-six"] = replace(recipe, scaling="none", block_scales="four_over_six")
         if recipe not in found.values():
@@ -327,7 +328,7 @@ def compare(arguments: argparse.Namespace, folder: Path) -> int:
     loaded = load_model(arguments.model, dtype=torch.float32)
     works = load_works(arguments, loaded)
     asked = [request for work in works for request in work.requests]
-    recipes = variants(arguments.recipe)
+    recipes = variants(arguments.recipe, arguments.whole)
     calibration: list[Sample] = []
     if any(recipe.needs_pages for recipe in recipes.values()):
         with made_pages() as pages:

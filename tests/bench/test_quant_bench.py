@@ -33,6 +33,7 @@ def test_variants_take_a_recipe_apart():
     assert (blocks.scaling, blocks.block_scales) == ("none", "four_over_six")
     assert whole == replace(load_recipe("nvfp4"), kv="bf16")
     assert all(recipe.rules == whole.rules for recipe in (plain, blocks))
+    assert list(quant.variants(["fp8", "nvfp4"], whole=True)) == ["bf16", "fp8", "nvfp4"]
     with pytest.raises(ConfigError):
         quant.variants(["nvfp5"])
 
@@ -123,7 +124,7 @@ def test_a_real_run_draws_its_picture(samples, tmp_path, capsys):
 def test_wrong_answers_print_no_speed(samples, monkeypatch, capsys):
     monkeypatch.setattr(quant, "gate", lambda folder, requests, results: 1)
     monkeypatch.setattr(quant.Side, "accept_length", lambda side, requests: None)
-    monkeypatch.setattr(quant, "variants", lambda names: {"bf16": load_recipe("bf16")})
+    monkeypatch.setattr(quant, "variants", lambda names, whole: {"bf16": load_recipe("bf16")})
     assert quant.main([*ARGUMENTS, "--samples", str(samples)]) == 1
     out = capsys.readouterr().out
     assert "No speed is reported" in out
