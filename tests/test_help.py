@@ -145,7 +145,7 @@ def test_both_ways_to_call_it(command):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--help"], ["doctor", "--help"], ["help", "parse"], ["config", "show"], ["config", "path"],
+        ["--help"], ["tui", "--help"], ["doctor", "--help"], ["help", "parse"], ["config", "show"], ["config", "path"],
         ["completion", "zsh"], ["cache", "show"], ["parse", "a.pdf", "--nonsense"],
     ],
     ids=" ".join,

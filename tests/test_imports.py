@@ -106,6 +106,12 @@ def quant_leaves():
     return [*(quant / "formats").glob("*.py"), *(quant / f"{name}.py" for name in QUANT_LEAVES if name != "formats")]
 
 
+def test_the_app_is_imported_by_name_in_one_place():
+    """It needs packages that `ocria` does without, so only the command that runs it looks for it."""
+    named = [path for path in modules() if "ocria_tui" in path.read_text(encoding="utf-8")]
+    assert [str(path.relative_to(PACKAGE)) for path in named] == [str(Path("cli", "tui.py"))]
+
+
 def test_how_weights_are_stored_is_known_without_a_network():
     """Loading asks the leaves of `quant`, which must not lead back to it."""
     allowed = ("ocria.model.weights", "ocria.model.files", "ocria.model.strict", "ocria.ops.quant_grid", "ocria.quant")

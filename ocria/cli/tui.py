@@ -76,7 +76,7 @@ def _tui(options: argparse.Namespace, reporter: Reporter) -> int:
     if options.replay is not None:
         if options.inputs or options.record is not None:
             raise UsageError("a recording is shown alone", cure="Give --replay without files and without --record")
-    elif options.speed != 1:
+    elif any(item.name == "speed" and item.origin == "command line" for item in options.settings.items):
         raise UsageError("--speed is that of a replay", cure="Give it with --replay FILE")
     if not 0 < options.speed < float("inf"):
         raise UsageError(f"--speed must be above 0, not {options.speed:g}")
