@@ -233,6 +233,8 @@ class EngineTick(Event):
     acceptance: Any = None
     """What became of drafts since the engine was made, by source and by position, as in `TokensAccepted`; None without
     drafts."""
+    prefill_tokens_per_last_s: float | None = None
+    """Of prefill, as `decode_tokens_per_last_s`."""
 
 
 @dataclass(frozen=True, slots=True)

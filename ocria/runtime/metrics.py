@@ -124,6 +124,7 @@ class Metrics:
             running=running,
             waiting=waiting,
             decode_tokens_per_last_s=tokens_per_s,
+            prefill_tokens_per_last_s=self._prefill.last_per_s(self._clock())[0],
             accept_length=self.acceptance.accept_length,
             acceptance=self.acceptance.copy() if self.acceptance else None,
             state_bytes=None if plan is None else plan.bytes,

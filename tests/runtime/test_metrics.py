@@ -87,6 +87,13 @@ def test_last_second_and_whole_run(clock):
     clock.now += WINDOW_S
     assert metrics.tick(0, 0).decode_tokens_per_last_s == 0.0
     assert metrics.tick(0, 0).decode_tokens_per_s == tick.decode_tokens_per_s
+    assert metrics.tick(0, 0).prefill_tokens_per_last_s == 0.0
+    for rows in (10, 90):
+        clock.now += 0.2
+        metrics.prefill(rows=rows, seconds=0.1)
+    assert metrics.tick(0, 0).prefill_tokens_per_last_s == pytest.approx(500.0)
+    clock.now += WINDOW_S
+    assert metrics.tick(0, 0).prefill_tokens_per_last_s == 0.0
 
 
 def test_the_window_forgets(clock):

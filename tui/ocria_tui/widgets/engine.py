@@ -47,7 +47,7 @@ def engine_text(state: AppState, palette: Palette, width: int, height: int, asci
     lines: list[tuple[str, str]] = [("", f"{'tokens/s':<9}{'now':>8}{'mean':>8}")]
     lines.append(("decode", f"{now_speed(tick):>8}{_speed(tick and tick.decode_tokens_per_s):>8}"))
     lines.append(("prefill", f"{prefill_now(tick):>8}{_speed(tick and tick.prefill_tokens_per_s):>8}"))
-    lines.append(("pages/s", f"{number(pages_per_s(state), 2):>8}"))
+    lines.append(("pages", f"{pace_of(pages_per_s(state)):>8}"))
     left = eta(state)
     lines.append(("left", f"{left or NA!s:>8}" if state.pages_left or state.unopened else f"{'-':>8}"))
     lines.append(("accept", f"{number(tick and tick.accept_length, 2):>8} tokens a pass"))
@@ -70,20 +70,25 @@ def engine_text(state: AppState, palette: Palette, width: int, height: int, asci
         room -= 2
     shares = accepted_shares(None if tick is None else tick.acceptance)
     if room >= 2:
-        text.append("drafts held, by position" + ("\n" if shares else f": {NA}\n"), palette.muted)
+        told = f": {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} %" if shares else f": {NA}"
+        text.append(f"drafts held by position{told}\n", palette.muted)
         room -= 1
-    if shares and room >= len(shares):
-        full, empty = ("#", ".") if ascii_only else ("█", "░")
-        for position, share in enumerate(shares, 1):
-            filled = round(share * _BAR)
-            text.append(f"{position:>7}  ", palette.muted)
-            text.append(full * filled, palette.good).append(empty * (_BAR - filled), palette.muted)
-            text.append(f"{100 * share:>5.0f} %\n", palette.text)
-    elif shares and room >= 1:
-        text.append(spark([max(share, 1e-9) for share in shares], ascii_only), palette.good)
-        text.append(f" {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} %\n", palette.text)
+        if shares and room >= len(shares):
+            _bars(text, shares, palette, ascii_only)
+        elif shares:
+            text.append(spark([max(share, 1e-9) for share in shares], ascii_only) + "\n", palette.good)
     text.right_crop(1)
     return text
+
+
+def _bars(text: Text, shares: list[float], palette: Palette, ascii_only: bool) -> None:
+    """A line for each position."""
+    full, empty = ("#", ".") if ascii_only else ("█", "░")
+    for position, share in enumerate(shares, 1):
+        filled = round(share * _BAR)
+        text.append(f"{position:>7}  ", palette.muted)
+        text.append(full * filled, palette.good).append(empty * (_BAR - filled), palette.muted)
+        text.append(f"{100 * share:>5.0f} %\n", palette.text)
 
 
 def accepted_shares(acceptance: Any) -> list[float]:
@@ -106,7 +111,7 @@ def now_speed(tick: EngineTick | None) -> str:
 def prefill_now(tick: EngineTick | None) -> str:
     if tick is None or not tick.prefill_tokens_per_s:
         return NA
-    speed = getattr(tick, "prefill_tokens_per_last_s", None)
+    speed = tick.prefill_tokens_per_last_s
     return NA if speed is None else f"{speed:.0f}" if speed else "idle"
 
 
@@ -114,6 +119,11 @@ def pages_per_s(state: AppState) -> float | None:
     """Of the last pages of all documents, else of the document that is read."""
     pace = state.estimate.pages_per_s()
     return pace if pace is not None or state.tick is None else state.tick.pages_per_s
+
+
+def pace_of(pages: float | None) -> str:
+    """`3.1/s`, `12/min`; not known before there is a page."""
+    return NA if not pages else f"{pages:.1f}/s" if pages >= 1 else f"{60 * pages:.1f}/min"
 
 
 def number(value: float | None, places: int) -> str:

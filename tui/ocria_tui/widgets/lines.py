@@ -10,7 +10,7 @@ from rich.text import Text
 from ocria.progress.lines import duration, printable
 from ocria_tui.eta import eta
 from ocria_tui.state import AppState
-from ocria_tui.widgets.engine import NA, now_speed, number, pages_per_s
+from ocria_tui.widgets.engine import NA, now_speed, number, pace_of, pages_per_s
 from ocria_tui.widgets.pane import Pane, fitted
 
 _BOLD = Style(bold=True)
@@ -61,7 +61,7 @@ class StatusLine(Pane, can_focus=False):
             f"decode {now_speed(tick)} tokens/s",
             f"batch {NA if tick is None else tick.running}",
             f"accept {number(tick and tick.accept_length, 1)}",
-            f"pages/s {number(pages_per_s(state), 2)}",
+            f"pages {pace_of(pages_per_s(state))}",
         ]
         text = Text(" " + "  ".join(parts), self.app.palette.muted, no_wrap=True, overflow="crop")
         text.pad_right(max(1, self.size.width - text.cell_len - len(_PANES) - 1))
@@ -70,11 +70,11 @@ class StatusLine(Pane, can_focus=False):
 
 def standing(state: AppState) -> str:
     """How the run stands, in a few words."""
-    if state.ended is not None:
-        return "ended"
     pages = sum(state.counts.values())
     done = pages - state.pages_left
     parts = [f"{done}/{pages} pages"] if pages else []
+    if state.ended is not None:
+        return "  ".join(["ended", *parts])
     if state.paused:
         return "  ".join(["PAUSED", *parts])
     if state.pages_left or state.unopened:
