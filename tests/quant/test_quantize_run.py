@@ -111,12 +111,37 @@ def test_every_recipe_writes_a_checkpoint_that_loads(name, form, tmp_path, rng):
         assert torch.equal(quantised, expected)
         assert "quantization_config" not in json.loads((tmp_path / "out" / "config.json").read_text())
     else:
-        # Random weights: errors of a few percent in every layer, and of 9 % with 4 bits.
-        assert 0 < distance(quantised, expected) < (0.2 if name == "fp8" else 0.7)
+        # Of random weights 0.1 to 0.13 and 0.35 to 0.45; outputs of two models would be 1.4 apart.
+        assert 0 < distance(quantised, expected) < (0.4 if name == "fp8" else 0.9)
+
+
+@pytest.mark.parametrize("name", ["fp8-tensor", "fp8-channel", "fp8-block", "nvfp4", "nvfp4-w4a4"])
+def test_every_format_comes_through(name, tmp_path, rng):
+    """In files, with numbers for the input where the format has some: those of the largest input."""
+    source, samples, format = make_checkpoint(tmp_path / "plain", rng), samples_of(rng), Format(name)
+    report = quantize(source, Recipe("r", rules=(("*.layers.*", format),)), samples, tmp_path / "out")
+    found = read_quantized(tmp_path / "out", list_tensors(tmp_path / "out"))
+    for module in report.modules:
+        weight = found[module.name]
+        given = getattr(weight, "input_scale", None) if format.kind == "fp8" else weight.input_multiplier
+        assert (given is not None) == format.scaled_input
+        if format.kind == "fp8":
+            assert (weight.granularity, weight.activations) == (format.granularity, format.activations)
+        assert module.bytes_after == format.nbytes(module.shape)
+    largest = {}
+    loaded = load_model(source, dtype=torch.float32)
+    down = loaded.network.get_submodule(f"{NAME}2.mlp.down_proj")
+    down.register_forward_pre_hook(lambda _, args: largest.setdefault("x", []).append(args[0].abs().max().item()))
+    Passes(loaded, samples).run()
+    if format.scaled_input:
+        weight = found[f"{NAME}2.mlp.down_proj"]
+        number, steps = (weight.input_scale, 448) if format.kind == "fp8" else (weight.input_multiplier, 2688)
+        assert number.item() == pytest.approx(max(largest["x"]) / steps, rel=1e-5)
 
 
 def test_scaling_helps_where_columns_differ(tmp_path, rng):
-    """Norms with large and small numbers make columns of very different inputs: there scaling must pay."""
+    """Norms with large and small numbers make columns of very different inputs. There scaling must pay: the errors of
+    outputs fall to 0.7 to 0.8 of what they are."""
     source, samples = make_checkpoint(tmp_path / "plain", rng), samples_of(rng, 4)
     tensors = tensors_of(source)
     for name, tensor in tensors.items():
@@ -190,7 +215,7 @@ def test_text_only_files_keep_their_names(tmp_path, rng):
         found = read_quantized(out, list_tensors(out))
         assert "model.layers.0.mlp.up_proj" in found
         assert set(report.kv) == set(found.kv) == {"model.layers.1.self_attn", "model.layers.3.self_attn"}
-        assert distance(outputs(out, samples), outputs(source, samples)) < 0.7
+        assert distance(outputs(out, samples), outputs(source, samples)) < 0.9
 
 
 def test_scales_of_the_cache_serve_the_largest_key_and_value(tmp_path, rng):

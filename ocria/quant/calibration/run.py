@@ -275,7 +275,7 @@ def _digest(weight: Weight) -> int:
     for name in ("codes", "scales", "scale"):
         tensor = getattr(weight, name, None)
         if tensor is not None:
-            code = zlib.crc32(tensor.detach().cpu().contiguous().view(torch.uint8).numpy(), code)
+            code = zlib.crc32(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy(), code)
     return code
 
 
