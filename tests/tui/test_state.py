@@ -3,11 +3,13 @@
 import random
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from fake_session import FakeSession, begun, halfway, tick, whole_page
 from ocria_tui.eta import eta
 from ocria_tui.messages import (
+    MESSAGES,
     DocumentCancelled,
     DocumentQueued,
     Exported,
@@ -35,7 +37,9 @@ from ocria.events import (
     TextDelta,
     TokensAccepted,
 )
+from ocria.record import read_recording
 
+RECORDED = Path(__file__).parent / "run.jsonl"
 STATUSES = ("ok", "blank", "failed", "truncated", "degenerate", "timeout", "cancelled")
 
 
@@ -226,6 +230,24 @@ def test_documents_that_are_not_opened_make_it_rough():
     check(state)
     assert eta(state).rough
     assert str(eta(state)).startswith("~")
+
+
+def test_a_recorded_run_is_followed_to_its_end():
+    """Of two documents, read by the model that ships with ocria."""
+    state = AppState()
+    for at, event in read_recording(RECORDED, MESSAGES):
+        apply(state, at, event)
+        check(state)
+    assert {path: document.status for path, document in state.documents.items()} == {
+        "examples/scan.png": "ok", "examples/report.pdf": "ok",
+    }  # fmt: skip
+    pages = [page for document in state.documents.values() for page in document.pages.values()]
+    assert [page.status for page in pages] == ["ok"] * 3
+    assert all(page.markdown and page.boxes and page.tokens_out and not page.units for page in pages)
+    assert (state.live, state.pages_left, state.unopened, state.ended) == ({}, 0, 0, "finished")
+    assert all(document.outputs for document in state.documents.values())
+    assert state.tick is not None
+    assert eta(state) is None
 
 
 def test_events_cost_the_same_in_long_documents():

@@ -11,9 +11,10 @@ from ocria_tui.markdown import markdown_lines, plain_lines
 from ocria_tui.messages import DocumentQueued, PageImage
 from ocria_tui.raster import FRESH, READ, WAITS, Mark, cells, fit, page_map, tinted
 from ocria_tui.settings import AppSettings
-from ocria_tui.state import LIVE, QUEUED, AppState, apply
+from ocria_tui.state import LIVE, QUEUED, AppState, LogLine, apply
 from ocria_tui.theme import DARK, THEMES, Palette
 from ocria_tui.widgets.engine import accepted_shares, engine_text, size_of
+from ocria_tui.widgets.log import rows_of
 from ocria_tui.widgets.pane import fitted
 from rich.cells import cell_len
 from rich.style import Style
@@ -81,10 +82,15 @@ def test_engine_tells_speeds_now_and_mean_and_shares_by_position():
     shares = accepted_shares(state.tick.acceptance)
     assert shares == [7 / 8, 5 / 8, 4 / 8, 3 / 8]
     assert accepted_shares(state.tick.acceptance.as_dict()) == shares, "a recording has plain data"
-    assert [int(share) for share in re.findall(r"(\d+) %$", text, re.M)] == [88, 62, 50, 38]
+    assert [int(share) for share in re.findall(r"^ +\d .* (\d+) %$", text, re.M)] == [88, 62, 50, 38]
     idle = tick(now=0.0)
     apply(state, 15.0, idle)
-    assert re.search(r"decode +idle +640", engine_text(state, PALETTE, 40, 40).plain)
+    text = engine_text(state, PALETTE, 40, 40).plain
+    assert re.search(r"decode +idle +640", text)
+    assert re.search(r"prefill +n/a +2400", text), "recordings of before do not tell"
+    for speed, told in ((0.0, "idle"), (3100.4, "3100")):
+        apply(state, 16.0, tick(prefill_tokens_per_last_s=speed))
+        assert re.search(rf"prefill +{told} +2400", engine_text(state, PALETTE, 40, 40).plain)
 
 
 def test_the_engine_pane_fits_any_height():
@@ -179,6 +185,16 @@ def test_lines_light_up_on_the_map_and_over_the_image():
     assert dark[2] > 0
     assert (seen[:, :3] == 255).all()
     assert sum(cell_len(segment.text) for segment in cells(seen)[0]) == 40
+
+
+def test_the_log_wraps_and_names_the_cure():
+    entry = LogLine(65.0, "error", "it is broken " * 9, "folder/a.pdf", 3, "mend it " * 9)
+    for width in (20, 40, 200):
+        rows = plain(rows_of(entry, width, PALETTE))
+        assert all(cell_len(row) <= width for row in rows)
+        assert rows[0].startswith("   1:05 error:")
+        words = " ".join(" ".join(rows).split())
+        assert words == f"1:05 error: a.pdf, page 3: {entry.message}cure: {entry.cure}".strip()
 
 
 @asynchronous
