@@ -231,7 +231,9 @@ class _Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={name: value for name, value in os.environ.items() if name not in _SECRET},
-                start_new_session=True,  # Ctrl-C reaches the app alone, which says what is to be stopped
+                # Ctrl-C reaches the app alone, which says what is to be stopped. Not a session of its own: Linux shares
+                # the CPU out among sessions first, so the child's niceness would count for nothing beside the app.
+                process_group=0,
             )
         except OSError as error:
             raise EngineError(f"the engine's process cannot be started ({error.strerror})") from error
