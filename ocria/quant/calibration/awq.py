@@ -101,8 +101,11 @@ def scale(
             continue
         s, changed = fold(network, group, s, plan, dtype)
         folds.replaced.update(changed)
+        shared = folds.statistics[members[0]]
+        divided = shared.divided(group.spread(s))
         for name in members:
-            folds.statistics[name] = folds.statistics[name].divided(group.spread(s))
+            own = folds.statistics[name]
+            folds.statistics[name] = divided if own is shared else own.divided(group.spread(s))
     return folds
 
 
@@ -178,13 +181,11 @@ class _Trial:
     ):
         self.network, self.group, self.plan = network, group, plan
         self.weights = {name: network.get_submodule(name).weight.detach().float() for name in plan}
-        self.input = statistics[next(iter(plan))]
+        self.input = replace(statistics[next(iter(plan))], hessian=None)
         self._how = {"search": "clip" if search == "sweep" else search, "dialect": dialect}
-        parent = network.get_submodule(group.parent)
-        self._runs = [(parent, call) for call in calls.get(group.parent, ())]
-        if not self._runs:
-            self._runs = [(parent, (self.input.rows.to(network.dtype),))]
-        self._wanted = [_output(parent, call) for parent, call in self._runs]
+        self._parent = network.get_submodule(group.parent)
+        self._calls = calls.get(group.parent) or [(self.input.rows.to(network.dtype),)]
+        self._wanted = [_output(self._parent, call) for call in self._calls]
         self._size = sum(wanted.square().sum(dtype=torch.float64) for wanted in self._wanted).item()
 
     def error(self, s: torch.Tensor, run_time: bool) -> float:
@@ -192,8 +193,8 @@ class _Trial:
         factors = self.group.spread(s)
         with simulated(self.network, self._quantised(factors, run_time)), self._divided(None if run_time else factors):
             found = 0.0
-            for (parent, call), wanted in zip(self._runs, self._wanted, strict=True):
-                found += (_output(parent, call) - wanted).square().sum(dtype=torch.float64).item()
+            for call, wanted in zip(self._calls, self._wanted, strict=True):
+                found += (_output(self._parent, call) - wanted).square().sum(dtype=torch.float64).item()
         return found / self._size if self._size else 0.0
 
     def _quantised(self, factors: torch.Tensor, run_time: bool) -> dict[str, Weight]:
