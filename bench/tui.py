@@ -4,10 +4,10 @@
 
 The same drawn document is read again and again by the engine's process of a session, in turn without the app, with
 somebody who only takes the events away ten times a second, and with the app on a terminal of 120 x 40 that nobody sees
-(all is computed and rendered, what goes to the terminal is thrown away). Meanwhile keys are sent at random times, as
-the thread that reads a terminal sends them. A key's latency runs from there to when its action is done and the next
-refresh of the screen after it is over. Keys come one at a time, most of them change what is shown. Afterwards as many
-keys are sent while nothing is read.
+(all is computed and rendered, what goes to the terminal is thrown away): these give the rates. Then it is read beside
+the app once more while keys are sent at random times, as the thread that reads a terminal sends them. A key's latency
+runs from there to when its action is done and the next refresh of the screen after it is over. Keys come one at a time,
+most of them change what is shown. Afterwards as many keys are sent while nothing is read.
 
 A document is timed from its start to its end with a model that is loaded; tokens are those of its pages. The rates are
 medians over rounds. CPU times beside them tell what a machine that does other things as well hides: those of the app's
@@ -137,20 +137,26 @@ def main() -> None:
         chosen = {"mode": "model", "output_dir": Path(folder, "out"), "threads": options.threads, "resume": False}
         alone: list[Reading] = []
         beside: list[Reading] = []
+        typed: list[Reading] = []
         busy: list[Typist] = []
         idle: list[Typist] = []
         for number in range(options.rounds):
             alone.append(without_app(str(path), str(small), chosen))
-            reading, (while_read, after) = asyncio.run(with_app(str(path), str(small), chosen, rng, options.pause))
-            beside.append(reading)
+            watched, pressed, (while_read, after) = asyncio.run(
+                with_app(str(path), str(small), chosen, rng, options.pause)
+            )
+            beside.append(watched)
+            typed.append(pressed)
             busy.append(while_read)
             idle.append(after)
             print(f"round {number + 1}: {alone[-1].tokens_per_s:.0f} tokens/s without the app, "
-                  f"{beside[-1].tokens_per_s:.0f} beside it; keys while it is read {shown(flat([while_read]))}, "
-                  f"after it {shown(flat([after]))}")  # fmt: skip
+                  f"{beside[-1].tokens_per_s:.0f} beside it, {pressed.tokens_per_s:.0f} with keys; "
+                  f"keys while it is read {shown(flat([while_read]))}, after it {shown(flat([after]))}")  # fmt: skip
     for action in KEYS.values():
         print(f"  {action:20s} {shown([ms for typist in busy for ms in typist.latencies[action]])}")
-    rate, rate_beside = (statistics.median(r.tokens_per_s for r in readings) for readings in (alone, beside))
+    rate, rate_beside, rate_typed = (
+        statistics.median(r.tokens_per_s for r in readings) for readings in (alone, beside, typed)
+    )
     print(json.dumps({
         "bench": "tui", "size": list(SIZE), "pages": options.pages, "lines": options.lines, "rounds": options.rounds,
         "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "threads": options.threads,
@@ -158,10 +164,11 @@ def main() -> None:
         "cpu_of_a_key_ms": figures([ms for typist in busy for ms in typist.cpu]),
         "keys_lost": sum(typist.lost for typist in busy + idle), "target_ms": TARGET_MS,
         "tokens_per_s_without_app": round(rate, 1), "tokens_per_s_beside_app": round(rate_beside, 1),
+        "tokens_per_s_with_keys": round(rate_typed, 1),
         "speed_beside_app": round(rate_beside / rate, 4),
         "engine_cpu_ms_a_token_without_app": cpu_of_a_token(alone),
         "engine_cpu_ms_a_token_beside_app": cpu_of_a_token(beside),
-        "app_cpu_of_engine_cpu": round(sum(r.app_s for r in beside) / sum(r.engine_s for r in beside), 4),
+        "app_cpu_of_engine_cpu": app_share(beside), "app_cpu_of_engine_cpu_with_keys": app_share(typed),
     }))  # fmt: skip
 
 
@@ -184,8 +191,8 @@ def without_app(path: str, small: str, options: dict[str, Any]) -> Reading:
 
 async def with_app(
     path: str, small: str, options: dict[str, Any], rng: random.Random, pause: float
-) -> tuple[Reading, list[Typist]]:
-    """Read it beside the app, with keys; and as many keys when it is read."""
+) -> tuple[Reading, Reading, list[Typist]]:
+    """Read it beside the app, then with keys; and as many keys when it is read."""
     session = LiveSession([], options)
     taken: list[Event] = []
     drain = session.drain
@@ -200,9 +207,10 @@ async def with_app(
     try:
         async with app.run_test(size=SIZE):
             await read(session, small, taken)
+            watched = await read(session, path, taken)
             typists = [Typist(app, rng, pause) for _ in range(2)]
             typists[0].start()
-            reading = await read(session, path, taken)
+            pressed = await read(session, path, taken)
             typists[0].stop()
             await asyncio.to_thread(typists[0].join)
             sent = sum(map(len, typists[0].latencies.values()))
@@ -211,7 +219,7 @@ async def with_app(
                 await asyncio.sleep(0.1)
             typists[1].stop()
             await asyncio.to_thread(typists[1].join)
-        return reading, typists
+        return watched, pressed, typists
     finally:
         session.close()
 
@@ -246,6 +254,10 @@ def cpu_of(pid: int) -> float:
 
 def cpu_of_a_token(readings: list[Reading]) -> float:
     return round(1e3 * sum(r.engine_s for r in readings) / sum(r.tokens for r in readings), 3)
+
+
+def app_share(readings: list[Reading]) -> float:
+    return round(sum(r.app_s for r in readings) / sum(r.engine_s for r in readings), 4)
 
 
 def flat(typists: list[Typist]) -> list[float]:
