@@ -29,7 +29,7 @@ async def app_of(session=None, settings=None, size=SIZE):
     if session is None:
         session = FakeSession({"formats": ("md",), "output_dir": "ocria-out"})
         halfway(session)
-    app = OcriaApp(session, settings or AppSettings(animation=False))
+    app = listened(OcriaApp(session, settings or AppSettings(animation=False)))
     async with app.run_test(size=size, notifications=True) as pilot:
         app.poll()
         await pilot.pause()
@@ -41,9 +41,21 @@ def asked(app, name):
     return [tuple(arguments) for called, *arguments in app.session.asked if called == name]
 
 
+def listened(app):
+    """The same app, whose notices are kept: on the screen they stay for some seconds."""
+    notify, app.told = app.notify, []
+
+    def keep(message, **options):
+        app.told.append(message)
+        notify(message, **options)
+
+    app.notify = keep
+    return app
+
+
 def notices(app):
     """What the app told so far, as one text."""
-    return "\n".join(notice.message for notice in app._notifications)
+    return "\n".join(app.told)
 
 
 async def until(pilot, true, seconds=60):

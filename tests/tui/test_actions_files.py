@@ -132,14 +132,14 @@ async def test_settings(tmp_path, monkeypatch):
         formats.select("html")
         formats.select("md")
         for name, text in (("pages", "2-4"), ("model", "some/model"), ("draft", ""), ("batch", "3"),
-                           ("output_dir", "new/out")):  # fmt: skip
+                           ("password", "secret"), ("output_dir", "new/out")):  # fmt: skip
             fill(app, name, text)
         await pilot.press("ctrl+s")
         (told,) = asked(app, "set_options")
         assert told[0] == {
             "mode": "text", "timeout": 5.0, "recursive": True, "formats": ("md", "html"), "output_dir": "new/out",
             "pages": "2-4", "model": "some/model", "draft": "auto", "batch": 3, "dpi": None, "device": None,
-            "max_output_tokens": None, "table_format": "auto",
+            "max_output_tokens": None, "table_format": "auto", "password": "secret",
         }  # fmt: skip
         assert "opened from now on" in notices(app)
         await pilot.press("s", "escape")

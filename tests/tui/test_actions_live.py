@@ -1,6 +1,6 @@
 """Actions against the engine that ships with ocria, in its own process."""
 
-from driven import SIZE, asynchronous, fill, notices, until
+from driven import SIZE, asynchronous, fill, listened, notices, until
 from ocria_tui.app import OcriaApp
 from ocria_tui.sessions import make_session
 from ocria_tui.settings import AppSettings
@@ -14,7 +14,7 @@ async def test_a_session_by_keys(tmp_path, monkeypatch):
     scan("scan.png")
     pdf("report.pdf", 3, "Words of a report, enough to be believed,")
     session = make_session([], {"output_dir": "out", "threads": 1})
-    app = OcriaApp(session, AppSettings(animation=False))
+    app = listened(OcriaApp(session, AppSettings(animation=False)))
     documents = app.state.documents
 
     async def so(true):

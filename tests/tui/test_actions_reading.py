@@ -85,6 +85,12 @@ async def test_retry_with_other_settings():
         assert asked(app, "retry")[1:] == [("report.pdf", None, {})]
         await pilot.press("R", "escape")
         assert len(asked(app, "retry")) == 2
+        await pilot.press("R")
+        fill(app, "password", "secret")
+        await pilot.pause()
+        assert "secret" not in app.export_screenshot()
+        await pilot.press("ctrl+s")
+        assert asked(app, "retry")[2:] == [("report.pdf", [4], {"password": "secret"})]
 
 
 @asynchronous
@@ -111,6 +117,7 @@ async def test_an_engine_that_has_ended():
         assert "The engine is running" in notices(app)
         app.session.say(SessionEnded("the process was killed", "Lower --batch"))
         app.poll()
+        assert "the process was killed. Lower --batch" in notices(app)
         await pilot.press("r", "x", "o")
         assert notices(app).count("The engine has ended") == 3
         assert not asked(app, "restart")

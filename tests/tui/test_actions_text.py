@@ -6,7 +6,7 @@ import stat
 from driven import app_of, asked, asynchronous, fill, notices, problem
 from fake_session import MARKDOWN, FakeSession, halfway, whole_page
 from ocria_tui.actions import output
-from ocria_tui.messages import DocumentQueued
+from ocria_tui.messages import DocumentQueued, Exported, Refused
 from ocria_tui.screens.confirm import Confirm
 from ocria_tui.screens.export import Export
 from ocria_tui.screens.find import Find
@@ -70,6 +70,10 @@ async def test_export(tmp_path, monkeypatch):
         assert isinstance(app.screen, Export)
         await pilot.press("ctrl+s")
         assert asked(app, "export") == [("report.pdf", ("md", "json"), "out", False)]
+        session.say(Exported("report.pdf", ("out/report.pdf.md",)), Refused("the disk is full", "Make room", "b.pdf"))
+        app.poll()
+        assert "Wrote out/report.pdf.md" in notices(app)
+        assert "b.pdf: the disk is full. Make room" in notices(app)
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "report.pdf.json").touch()
         await pilot.press("e", "ctrl+s")

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Footer
 
 from ocria_tui.actions import Actions
+from ocria_tui.actions.answers import tell
 from ocria_tui.commands import ActionCommands
 from ocria_tui.css import CSS
 from ocria_tui.documents import DocumentState, PageState
@@ -111,6 +112,7 @@ class OcriaApp(Actions, App[None]):
         """Take in what happened since the last time, and show it."""
         for at, event in self.session.drain():
             apply(self.state, at, event)
+            tell(self, event)
         if self.following:
             self._follow()
         elif self.document is None and self.state.documents:

@@ -27,9 +27,12 @@ class Field:
     choices: tuple[str, ...] = ()
     whole: bool = False
     """Whether the value is a whole number."""
+    secret: bool = False
+    """Whether nobody shall see what is typed."""
 
 
 PAGES = Field("pages", "Pages", "all, or such as 1-3,8")
+PASSWORD = Field("password", "Password", "of an encrypted PDF", secret=True)
 READING = (
     Field("mode", "Mode", "", MODES),
     Field("dpi", "Resolution", "dpi of the scan, or 300", whole=True),
@@ -63,7 +66,9 @@ class Form(Vertical):
                     yield Select(choices, value=value, allow_blank=False, id=line.name, compact=True)
                 else:
                     shown = "" if value is None else ",".join(map(str, value)) if _listed(value) else str(value)
-                    yield Input(shown, placeholder=line.hint, id=line.name, compact=True)
+                    yield Input(
+                        shown, placeholder=line.hint, id=line.name, password=line.secret, compact=True
+                    )
 
     def values(self) -> dict[str, Any]:
         """What the lines say, by option. Raises UsageError: a value that its option does not take."""

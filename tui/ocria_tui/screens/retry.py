@@ -14,7 +14,7 @@ from textual.widgets import Button, Input, Label
 from ocria.document.ranges import select_pages
 from ocria.errors import OcriaError, UsageError
 from ocria_tui.screens.dialog import Dialog, Name
-from ocria_tui.screens.form import READING, Form
+from ocria_tui.screens.form import PASSWORD, READING, Form
 
 
 class Retry(Dialog[tuple[list[int] | None, dict[str, Any]]]):
@@ -34,7 +34,7 @@ class Retry(Dialog[tuple[list[int] | None, dict[str, Any]]]):
                 yield Name("Pages")
                 shown = "" if self.page is None else str(self.page)
                 yield Input(shown, placeholder="all, or such as 1-3,8", id="which", compact=True)
-            yield Form(READING, self.options)
+            yield Form((*READING, PASSWORD), self.options)
             yield Label(id="problem", markup=False)
             with Horizontal(classes="buttons"):
                 yield Button("Cancel (escape)", id="cancel", compact=True)

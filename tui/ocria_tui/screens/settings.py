@@ -15,7 +15,7 @@ from ocria.batch.options import FORMATS
 from ocria.errors import OcriaError
 from ocria_tui.screens.checklist import Checklist
 from ocria_tui.screens.dialog import Dialog, Name
-from ocria_tui.screens.form import ENGINE, PAGES, READING, Form
+from ocria_tui.screens.form import ENGINE, PAGES, PASSWORD, READING, Form
 from ocria_tui.screens.paths import PathSuggester
 from ocria_tui.settings import OUTPUT_DIR
 from ocria_tui.targets import check_folder
@@ -35,7 +35,7 @@ class Settings(Dialog[dict[str, Any]]):
         with Vertical(classes="box") as box:
             box.border_title = "Settings of documents that are opened from now on"
             with VerticalScroll():
-                yield Form((PAGES, *READING, *ENGINE), self.options)
+                yield Form((PAGES, *READING, *ENGINE, PASSWORD), self.options)
                 with Horizontal(classes="row"):
                     yield Name("Folder")
                     yield Input(
