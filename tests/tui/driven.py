@@ -58,7 +58,7 @@ def notices(app):
     return "\n".join(app.told)
 
 
-async def until(pilot, true, seconds=60):
+async def until(pilot, true, seconds=240):
     """Let the app run until something is so; the limit is for giving up."""
     end = time.monotonic() + seconds
     while not true():

@@ -72,11 +72,14 @@ class Terminal:
             if not self._read(0.1) and gone:
                 assert is_so(self), f"{true!r} did not come before the end ({self.process.returncode}):\n{self.text}"
 
-    def end(self):
-        """Wait for the end of the program; gives its exit code."""
-        end = time.monotonic() + PATIENCE_S
+    def end(self, pressing=""):
+        """Wait for the end of the program, keys pressed now and then; gives its exit code."""
+        end, again = time.monotonic() + PATIENCE_S, 0.0
         while self.process.poll() is None:
             assert time.monotonic() < end, f"it does not end:\n{self.text}"
+            if pressing and time.monotonic() > again and 1049 in self.modes:
+                self.press(pressing)
+                again = time.monotonic() + 2
             self._read(0.1)
         while self._read(0.2):
             pass
