@@ -322,7 +322,6 @@ def compare(arguments: argparse.Namespace, folder: Path) -> int:
     from ocria.quant.calibration.passes import Passes
     from ocria.quant.calibration.run import quantize
     from ocria.quant.search.divergence import Reference
-    from ocria.runtime.engine import Engine
 
     torch.set_num_threads(arguments.threads)
     loaded = load_model(arguments.model, dtype=torch.float32)
@@ -334,7 +333,7 @@ def compare(arguments: argparse.Namespace, folder: Path) -> int:
         with made_pages() as pages:
             calibration = load_samples(arguments.model, pages, limit=arguments.calib)
     chosen = evenly(asked, arguments.held_out)
-    results = Engine(load_model(arguments.model, dtype=torch.float32)).run(chosen)
+    results = Side(arguments.model, arguments.batch).engine().run(chosen)
     held_out = [Sample(q, r) for q, r in zip(chosen, results, strict=True) if r.status == "ok"]
     reference = Reference(Passes(loaded, held_out), len(held_out))
     held = Held(works, held_out, reference, evenly(asked, arguments.drafted))
