@@ -105,6 +105,11 @@ async def test_a_recording_has_no_engine():
         assert notices(app).count("This is a recording") == 7
         await pilot.press("p", "ctrl+r")
         assert {name for name, *_ in session.asked} - {"draw"} == {"start", "pause", "restart"}
+        assert (app.state.documents, app.document, app.page) == ({}, None, None)
+        halfway(session)
+        app.poll()
+        await pilot.pause()
+        assert (app.document, app.page, len(app.state.documents)) == ("report.pdf", 4, 3)
         await pilot.press("q")
         await pilot.pause()
         assert not app.is_running, "nothing is lost, so nothing is asked"

@@ -7,6 +7,7 @@ from typing import Any
 from ocria_tui.actions.view import View, count, no_engine, refuse, shown
 from ocria_tui.screens.confirm import Confirm
 from ocria_tui.screens.retry import Retry
+from ocria_tui.state import AppState
 
 
 def pause(app: View) -> None:
@@ -91,8 +92,12 @@ def retry_with(app: View) -> None:
 
 
 def restart(app: View) -> None:
-    """Start an engine that has ended, or a recording again."""
-    if app.session.live and app.state.ended is None:
+    """Start an engine that has ended, or show a recording from its beginning."""
+    if not app.session.live:
+        app.state, app.search, app.following = AppState(), None, True
+        app.document = app.page = None
+        app.follow_panes()
+    elif app.state.ended is None:
         refuse(app, "The engine is running.")
-    else:
-        app.session.restart()
+        return
+    app.session.restart()

@@ -30,6 +30,9 @@ class View(Protocol):
     quit_asked: bool
     """Whether the key to quit was pressed just now while something was being read."""
 
+    def follow_panes(self) -> None:
+        """Show what changed."""
+
     def show(self, path: str, page: int | None = None) -> None:
         """Show a page, of a document its first or the last one shown; no longer follows."""
 

@@ -30,12 +30,14 @@ class Queue(LinePane):
         self._cursor: str | None = None
 
     def look(self) -> Hashable:
-        # Documents do not go away, so that the sum grows with each change of one.
+        # Documents go away only all at once, so that the sum grows with each change of one.
         state = self.app.state
         return state.changes, self.app.document, self.has_focus
 
     def update(self) -> None:
         documents = self.app.state.documents
+        if len(documents) < len(self._paths):  # a recording begins again
+            self._paths.clear()
         self._paths.extend(islice(documents, len(self._paths), None))
         ended = self.app.state.documents_ended
         self.set_title(f"1 Documents {ended}/{len(documents)}" if documents else "1 Documents")
