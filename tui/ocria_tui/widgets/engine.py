@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from io import StringIO
 from typing import Any
 
+from rich.console import Console
+from rich.segment import Segment
 from rich.text import Text
 
 from ocria.events import EngineTick
@@ -13,32 +16,36 @@ from ocria_tui.eta import eta
 from ocria_tui.glyphs import spark
 from ocria_tui.state import AppState
 from ocria_tui.theme import Palette
-from ocria_tui.widgets.pane import Pane
+from ocria_tui.widgets.pane import LinePane
 
 NA = "n/a"
+_CONSOLE = Console(file=StringIO(), legacy_windows=False)
 _BAR = 10
 """Cells of the bar of a position."""
 
 
-class EnginePane(Pane, can_focus=True):
+class EnginePane(LinePane, can_focus=True):
     """Speeds now and in the mean, accept length and its shares by position, batch, memory, bandwidth, a sparkline."""
 
     def __init__(self) -> None:
         super().__init__(id="engine", classes="pane")
+        self._lines: list[list[Segment]] = []
 
     def look(self) -> Hashable:
         state = self.app.state
         return state.ticks, state.paused, state.ended, state.counts["ok"], int(state.now)
 
     def update(self) -> None:
-        state = self.app.state
+        state, size = self.app.state, self.size
         stands = "ended" if state.ended is not None else "paused" if state.paused else None
         self.set_title("4 Engine" if stands is None else f"4 Engine: {stands}")
-        self.refresh()
+        text = engine_text(state, self.app.palette, size.width, size.height, self.app.settings.ascii)
+        before, self._lines = self._lines, [list(line.render(_CONSOLE)) for line in text.split("\n")]
+        changed = [row for row, (old, new) in enumerate(zip(before, self._lines, strict=False)) if old != new]
+        self.set_lines(len(self._lines), changed)
 
-    def render(self) -> Text:
-        size = self.size
-        return engine_text(self.app.state, self.app.palette, size.width, size.height, self.app.settings.ascii)
+    def line(self, index: int, width: int) -> list[Segment]:
+        return self._lines[index]
 
 
 def engine_text(state: AppState, palette: Palette, width: int, height: int, ascii_only: bool = False) -> Text:

@@ -46,6 +46,8 @@ class PagePane(Pane, can_focus=True):
         self._asked: set[tuple[str, int, int]] = set()
         self._pixels: tuple[Hashable, np.ndarray] | None = None
         """The image that was loaded last, and of what and for which size."""
+        self._made: tuple[np.ndarray, list[list[Segment]]] | None = None
+        """Pixels as they were shown last, and the rows of half cells made of them."""
         self._loading: Hashable = None
         self._broken: set[str] = set()
         self._sent = 0.0
@@ -85,7 +87,7 @@ class PagePane(Pane, can_focus=True):
         if pixels is not None and self._graphics is not None:
             self._send(pixels, columns, rows, place)
         elif pixels is not None:
-            self._show(cells(pixels), *place)
+            self._show(self._cells(pixels), *place)
         else:
             lines = page_map(columns, rows, shape, marks, self.app.palette, self.app.settings.ascii)
             self._show(lines, *place)
@@ -94,7 +96,7 @@ class PagePane(Pane, can_focus=True):
         inner = y - self._top
         row = self._rows[inner] if 0 <= inner < len(self._rows) else []
         line = Strip([Segment(" " * self._left), *row])
-        return line.adjust_cell_length(self.size.width).apply_style(self.rich_style)
+        return line.adjust_cell_length(self.size.width).apply_style(self.ground)
 
     def _show(self, lines: list[list[Segment]], left: int, top: int) -> None:
         """Draw the rows of cells again that are not what they were."""
@@ -105,11 +107,23 @@ class PagePane(Pane, can_focus=True):
             self.drawn += len(lines)
             self.refresh()
             return
-        changed = [row for row, line in enumerate(lines) if line != self._rows[row]]
+        changed = [row for row, line in enumerate(lines) if line is not self._rows[row] and line != self._rows[row]]
         self._rows = lines
         self.drawn += len(changed)
         if changed:
-            self.refresh(Region(0, self._top + changed[0], self.size.width, changed[-1] - changed[0] + 1))
+            self.refresh(*(Region(0, self._top + row, self.size.width, 1) for row in changed))
+
+    def _cells(self, pixels: np.ndarray) -> list[list[Segment]]:
+        """The rows of half cells, of which those are made anew that changed."""
+        before = self._made
+        if before is None or before[0].shape != pixels.shape:
+            self._made = (pixels, cells(pixels))
+            return self._made[1]
+        rows = list(before[1])
+        for row in np.flatnonzero((before[0] != pixels).reshape(len(rows), -1).any(axis=1)):
+            rows[row] = cells(pixels[2 * row : 2 * row + 2])[0]
+        self._made = (pixels, rows)
+        return rows
 
     def _send(self, pixels: np.ndarray, columns: int, rows: int, place: tuple[int, int]) -> None:
         """Give the terminal the pixels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -25,10 +25,22 @@ class Pane(Widget, can_focus=True):
     app: OcriaApp
     _seen: Hashable = None
     _title = ""
+    _ground: Style | None = None
 
     def look(self) -> Hashable:
         """What the content depends on: it is drawn again when this changes."""
         raise NotImplementedError
+
+    @property
+    def ground(self) -> Style:
+        """The style of the pane itself, which `rich_style` works out anew for every line."""
+        if self._ground is None:
+            self._ground = self.rich_style
+        return self._ground
+
+    def notify_style_update(self) -> None:
+        self._ground = None
+        super().notify_style_update()
 
     def update(self) -> None:
         """Take over what changed. `redraw` has this, where nothing else is needed."""
@@ -39,7 +51,7 @@ class Pane(Widget, can_focus=True):
         if self.size and self.is_on_screen:
             seen = (self.look(), self.scrollable_content_region.size, self.app.theme)
             if seen != self._seen:
-                self._seen = seen
+                self._seen, self._ground = seen, None
                 self.update()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -89,19 +101,25 @@ class LinePane(ScrollView, Pane, can_focus=True, inherit_bindings=False):
         """Cells of a line: without the scrollbar."""
         return max(1, self.scrollable_content_region.width)
 
-    def set_lines(self, count: int) -> None:
-        """Say how many lines there are, and draw those in sight again."""
+    def set_lines(self, count: int, changed: Iterable[int] | None = None) -> None:
+        """Say how many lines there are, and draw those in sight again: all, or those that changed if it is as many as
+        before."""
         size = Size(self.across, count)
-        if size != self.virtual_size:
+        if size != self.virtual_size or changed is None:
             self.virtual_size = size
-        self.refresh()
+            self.refresh()
+            return
+        top, height = self.scroll_offset.y, self.size.height
+        rows = [Region(0, line - top, self.size.width, 1) for line in changed if top <= line < top + height]
+        if rows:  # none would be all
+            self.refresh(*rows)
 
     def render_line(self, y: int) -> Strip:
         width, index = self.across, y + self.scroll_offset.y
         if index >= self.virtual_size.height:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self.ground)
         self.drawn += 1
-        return Strip(self.line(index, width)).adjust_cell_length(width).apply_style(self.rich_style)
+        return Strip(self.line(index, width)).adjust_cell_length(width).apply_style(self.ground)
 
     def see(self, index: int) -> None:
         """Scroll as little as needed to have a line in sight, once all is laid out."""

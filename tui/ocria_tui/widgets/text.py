@@ -36,6 +36,8 @@ class TextPane(LinePane, can_focus=True):
         self._lines: Lines = []
         self._page: tuple[str | None, int | None] = (None, None)
         self._cache: OrderedDict[Hashable, Lines] = OrderedDict()
+        self._drawn_with = ""
+        """The theme."""
         self._held = False
         """Whether the user scrolled this page, so that it stays where it is."""
         self._again = 0.0
@@ -60,10 +62,14 @@ class TextPane(LinePane, can_focus=True):
             self.scroll_to(y=0, animate=False)
         began = time.monotonic()
         width = max(1, min(self.across, WIDEST))
-        self._lines = self._marked(self._laid_out(page, width))
+        before, self._lines = self._lines, self._marked(self._laid_out(page, width))
         self._again = time.monotonic() + _REST * (time.monotonic() - began)
         self.set_title(self._named(page))
-        self.set_lines(len(self._lines))
+        same = self._drawn_with == self.app.theme
+        self._drawn_with = self.app.theme
+        changed = [row for row, (old, new) in enumerate(zip(before, self._lines, strict=False)) if old != new]
+        if changed or not same or len(before) != len(self._lines):
+            self.set_lines(len(self._lines), changed if same else None)
         self._go(page)
 
     def line(self, index: int, width: int) -> list[Segment]:
