@@ -35,6 +35,7 @@ Data goes to standard output; progress, notes and errors go to standard error.
 """
 _EXAMPLES = [
     ("ocria parse scan.png", "Markdown of an image to standard output."),
+    ("ocria tui", "The terminal app: choose documents and watch them being read."),
     ("ocria help parse", "What parse can do; the same as `ocria parse --help`."),
     ("ocria doctor", "What this machine has, and what is missing."),
     ('eval "$(ocria completion bash)"', "Completion of commands and options, in this shell."),
