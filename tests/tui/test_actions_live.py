@@ -4,8 +4,8 @@ from driven import SIZE, asynchronous, fill, listened, notices, until
 from ocria_tui.app import OcriaApp
 from ocria_tui.sessions import make_session
 from ocria_tui.settings import AppSettings
+from scan_made import scan
 from sessions_made import PATIENCE_S, pdf
-from test_pty import scan
 
 
 @asynchronous

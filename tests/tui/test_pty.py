@@ -9,23 +9,14 @@ from pathlib import Path
 import numpy as np
 import pymupdf
 import pytest
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
+from scan_made import scan
 from terminal import PATIENCE_S, Terminal
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parents[2] / "shared" / "samples" / "real" / "ICDAR-2019-SROIE" / "130.jpg"
 OCRIA = [shutil.which("ocria", path=str(Path(sys.executable).parent)) or "ocria"]
 RECORDING = str(HERE / "run.jsonl")
-
-
-def scan(path):
-    """A small page with three lines to be read from pixels."""
-    image = Image.new("L", (620, 200), 255)
-    font = ImageFont.load_default(26)
-    lines = ("The tide gauge at the north", "pier was read at noon and", "again at six in the evening.")
-    for row, line in enumerate(lines):
-        ImageDraw.Draw(image).text((40, 30 + 45 * row), line, font=font, fill=0)
-    image.save(path)
 
 
 def born_digital(path):
