@@ -22,6 +22,10 @@ def pdf(path, pages=1, words="word"):
     return str(path)
 
 
+MANY = 24
+"""Pages of a document that nobody can have read by the time a test has seen the first of them and acted."""
+
+
 class Watched:
     """A session, and all that it has told so far."""
 

@@ -10,7 +10,7 @@ import pytest
 from ocria_tui.live import LiveSession
 from ocria_tui.messages import DocumentCancelled, DocumentQueued, Exported, PageImage, PausedChanged, Refused
 from PIL import Image
-from sessions_made import PATIENCE_S, Watched, below, pdf
+from sessions_made import MANY, PATIENCE_S, Watched, below, pdf
 
 from ocria.errors import UsageError
 from ocria.events import (
@@ -83,7 +83,7 @@ def test_a_document_is_read_and_written_and_its_pages_are_there_when_it_is_opene
 
 
 def test_a_document_that_was_given_up_keeps_its_pages_and_can_be_exported(session, folder):
-    path = pdf(folder / "long.pdf", 9)
+    path = pdf(folder / "long.pdf", MANY)
     since = session.mark()
     session.open([path])
     session.page_done(path, since)
@@ -91,7 +91,7 @@ def test_a_document_that_was_given_up_keeps_its_pages_and_can_be_exported(sessio
     session.until(is_answer(DocumentCancelled, path), since)
     assert [done.status for done in session.of(DocumentDone, since, path)] == ["interrupted"]
     kept = {page.page: page.markdown for page in session.of(PageDone, since, path)}
-    assert 0 < len(kept) < 9
+    assert 0 < len(kept) < MANY
     assert not session.of(DocumentWritten, since, path)
 
     for kind in FORMATS:
@@ -110,8 +110,8 @@ def test_a_document_that_was_given_up_keeps_its_pages_and_can_be_exported(sessio
     since = session.mark()
     session.open([path])
     assert session.ended(path, since).status == "ok"
-    assert sorted(session.started(since)) == [number for number in range(1, 10) if number not in kept]
-    assert {page.page for page in session.of(PageDone, since, path)} == set(range(1, 10))
+    assert sorted(session.started(since)) == [number for number in range(1, MANY + 1) if number not in kept]
+    assert {page.page for page in session.of(PageDone, since, path)} == set(range(1, MANY + 1))
 
 
 def test_a_page_that_was_given_up_is_read_when_the_document_is_opened_again(session, folder):
@@ -149,7 +149,7 @@ def test_nothing_begins_while_it_is_paused(session, folder):
 
 
 def test_a_pause_in_the_middle_of_a_document_loses_nothing(session, folder):
-    path = pdf(folder / "paused.pdf", 6)
+    path = pdf(folder / "paused.pdf", MANY)
     since = session.mark()
     session.open([path])
     session.page_done(path, since)
@@ -161,10 +161,10 @@ def test_a_pause_in_the_middle_of_a_document_loses_nothing(session, folder):
         quiet = 0 if session.look() else quiet + 1
         assert time.monotonic() < end
     assert not session.of(DocumentDone, since)
-    assert len(session.of(PageDone, since)) < 6
+    assert len(session.of(PageDone, since)) < MANY
     session.resume()
     assert session.ended(path, since).status == "ok"
-    assert sorted(page.page for page in session.of(PageDone, since)) == [1, 2, 3, 4, 5, 6]
+    assert sorted(page.page for page in session.of(PageDone, since)) == list(range(1, MANY + 1))
 
 
 def test_folders_patterns_and_what_is_in_the_queue_already(session, folder):
