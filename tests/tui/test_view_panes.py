@@ -10,6 +10,7 @@ from ocria_tui.glyphs import GLYPHS, fold, glyph, spark
 from ocria_tui.markdown import markdown_lines, plain_lines
 from ocria_tui.messages import DocumentQueued, PageImage
 from ocria_tui.raster import FRESH, READ, WAITS, Mark, cells, fit, page_map, tinted
+from ocria_tui.search import Search
 from ocria_tui.settings import AppSettings
 from ocria_tui.state import LIVE, QUEUED, AppState, LogLine, apply
 from ocria_tui.theme import DARK, THEMES, Palette
@@ -218,6 +219,29 @@ async def test_text_grows_where_its_line_is():
         text = await settle(app, pilot)
         assert "- All others lay below." in text
         assert "| North | 4.31 |" in text
+
+
+@asynchronous
+async def test_what_is_looked_for_is_marked_and_in_sight():
+    session = FakeSession()
+    text = "".join(f"Paragraph {number} with a needle.\n\n" for number in range(100))
+    session.say(DocumentQueued("a.pdf", (1,)), PageDone("a.pdf", 1, "ok", "text", 0.1, 0, text))
+    async with app_of(session, size=SMALL) as (app, pilot):
+        app.show("a.pdf", 1)
+        await settle(app, pilot)
+        document = app.state.documents["a.pdf"]
+        app.search = Search.of(document, "NEEDLE")
+        for place in (0, 70, 99):
+            while app.search.index != place:
+                app.search = app.search.step(document, 1)
+            assert f"Paragraph {place} with" in await settle(app, pilot)
+            drawn = [segment for row in segments(app) for segment in row if segment.text == "needle"]
+            assert len(drawn) > 3, "the others in sight are marked too"
+            assert all(segment.style.reverse for segment in drawn)
+            assert sum(bool(segment.style.bold) for segment in drawn) == 1, "the present one stands out"
+        app.search = None
+        await settle(app, pilot)
+        assert not [segment for row in segments(app) for segment in row if segment.text == "needle"]
 
 
 @asynchronous

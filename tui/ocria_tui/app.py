@@ -46,7 +46,7 @@ class OcriaApp(Actions, App[None]):
     CSS = CSS
     TITLE = "ocria"
     COMMANDS: ClassVar = {ActionCommands}
-    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (100, "-medium"), (150, "-wide")]
+    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-medium"), (150, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (36, "-middling"), (50, "-tall")]
     BINDINGS: ClassVar = [
         *bindings(),

@@ -26,7 +26,7 @@ _SHAPE = (595.0, 842.0)
 """Of a page of which neither size nor lines are known: A4 in points."""
 _STEP = 64
 """Pages are asked for in widths that are multiples of this, so that a small change of size asks for nothing."""
-_PIXELS_S = 0.5
+_PIXELS_S = 1.0
 """So often an image in pixels is sent at most: it may go through a slow line."""
 
 
