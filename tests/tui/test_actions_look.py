@@ -3,6 +3,7 @@
 import pytest
 from driven import app_of, asked, asynchronous, notices, until
 from fake_session import FakeSession
+from ocria_tui.actions import leave
 from ocria_tui.kept import kept_theme
 from ocria_tui.keymap import ACTIONS, bindings
 from ocria_tui.screens.goto import GoTo
@@ -149,7 +150,8 @@ async def test_every_key_with_nothing_to_show():
 
 
 @asynchronous
-async def test_quit_asks_where_something_is_being_read():
+async def test_quit_asks_where_something_is_being_read(monkeypatch):
+    monkeypatch.setattr(leave, "ASK_SECONDS", 600.0)  # a busy machine may take long between two keys
     async with app_of() as (app, pilot):
         await pilot.press("q")
         assert app.is_running
