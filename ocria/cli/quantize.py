@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ocria.cli.common import add_common, add_json
 from ocria.cli.help import epilog
+from ocria.cli.options import add_facts
 from ocria.cli.output import to_standard_output
 from ocria.errors import EXIT_OK, UsageError
 from ocria.events import Note, TaskProgress
@@ -116,6 +117,7 @@ def add_quantize(commands: Any) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show formats and sizes; compute and write nothing")
     add_json(parser)
+    add_facts(parser)
     engine = parser.add_argument_group("engine")
     engine.add_argument("--device", help="cpu, cuda or cuda:N (default: cuda if there is one)")
     engine.add_argument(
@@ -168,7 +170,7 @@ def _write(
 
     return quantize(
         options.checkpoint, recipe, samples, Path(options.output), drafters=_drafters(options.drafter),
-        **_place(options), on_progress=_teller(reporter),
+        **_place(options), facts=_facts(options), on_progress=_teller(reporter),
     )  # fmt: skip
 
 
@@ -182,6 +184,8 @@ def _search(options: argparse.Namespace, reporter: Reporter) -> int:
         raise UsageError("--search needs --report", cure="Name the folder for what is found.")
     if options.output is not None:
         check_output(Path(options.output))
+    if _facts(options).keys() & {"min_pixels", "max_pixels"}:
+        raise UsageError("a search takes the sizes of images from the profile", cure="State them in ocria.json.")
     bound = Bound.parse(options.bound)
     settings = _chosen(load_recipe(options.recipe or "nvfp4"), options)
     samples = _samples(options, None, reporter)
@@ -225,7 +229,7 @@ def _load(options: argparse.Namespace, pages: Sequence[str | Path], reporter: Re
 
     tell = _teller(reporter)
     return load_samples(
-        options.checkpoint, pages, limit=options.limit, seed=options.seed, device=options.device,
+        options.checkpoint, pages, limit=options.limit, seed=options.seed, device=options.device, facts=_facts(options),
         on_progress=lambda done, total: tell("reading pages", done, total),
     )  # fmt: skip
 
@@ -239,6 +243,12 @@ def _place(options: argparse.Namespace) -> dict[str, Any]:
 
     kind = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     return {"device": kind, "dtype": getattr(torch, options.dtype or "float32")}
+
+
+def _facts(options: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of the checkpoint."""
+    names = ("prompt", "unit", "max_output_tokens", "min_pixels", "max_pixels", "dialect")
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
 def _drafters(said: str) -> dict[str, Path] | None:

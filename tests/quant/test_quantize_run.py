@@ -92,8 +92,10 @@ def test_every_recipe_writes_a_checkpoint_that_loads(name, form, tmp_path, rng):
     assert len(found.kv) == (2 if recipe.kv == "fp8" else 0)
     for module in report.modules:
         assert plan[module.name].nbytes(module.shape) + 4 * module.shape[1] >= module.bytes_after
-        assert 0.01 < module.error < (0.05 if plan[module.name].kind == "fp8" else 0.15), module
+        # FP8 2.6 %, NVFP4 9 %; factors for columns let weights lose more where inputs are small.
+        assert 0.01 < module.error < (0.05 if plan[module.name].kind == "fp8" else 0.5), module
         assert (module.output_error is not None) == recipe.needs_pages
+        assert module.output_error is None or 0 < module.output_error < 0.25, module
     assert json.loads((tmp_path / "out" / REPORT).read_text()) == json.loads(json.dumps(report.to_dict()))
     assert report.as_text().count("%") >= 2 * bool(plan)
     assert report.bytes_after == sum(t.nbytes for n, t in tensors_of(tmp_path / "out").items() if n != "ctc")
@@ -303,6 +305,22 @@ def test_a_limit_draws_samples_at_random_and_again_the_same(monkeypatch):
     assert [len(found) for found in texts] == [5, 5, 5]
     assert texts[0] == texts[1] != texts[2]
     assert [sample.request.id for sample in drawn[0]] == [sample.result.id for sample in drawn[0]]
+
+
+def test_facts_that_the_profile_lacks_hold_for_reading_and_calibrating(tmp_path, pages):
+    """A checkpoint without a profile, told what it is; without that it says what is missing."""
+    shutil.copytree(NANO, tmp_path / "bare")
+    (tmp_path / "bare" / "ocria.json").unlink()
+    with pytest.raises(UsageError, match="--prompt"):
+        load_samples(tmp_path / "bare", pages)
+    facts = {"prompt": "", "unit": "line", "max_output_tokens": 640, "max_pixels": 40000}
+    samples = load_samples(tmp_path / "bare", pages, facts=facts)
+    assert all(sample.request.images[0].size > 40000 for sample in samples)  # so that the limit means something
+    recipe = Recipe("r", rules=(("*.mlp.*", Format("fp8-channel")),), kv="fp8")
+    report = quantize(tmp_path / "bare", recipe, samples, tmp_path / "out", facts=facts)
+    # What calibration computes has the length of what production asked.
+    rows = sum(sample.result.tokens_in + len(sample.result.tokens) for sample in samples)
+    assert abs(report.tokens - rows) <= len(samples)
 
 
 def test_made_pages_are_the_same_for_a_seed(monkeypatch):

@@ -1,7 +1,7 @@
 """What to calibrate on: the prompts that reading pages really makes, and what the model answers to them."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,16 +33,19 @@ def load_samples(
     seed: int = 0,
     device: str | None = None,
     dtype: str | None = None,
+    facts: Mapping[str, Any] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Sample]:
     """Read pages as `ocria parse --mode model` does, and keep requests with their results.
 
     pages: files of any kind that can be parsed, every page of each. limit: most samples, drawn at random, from pages in
     a random order; None keeps all. Answers that were cut short or failed are left out. device, dtype: as in
-    `ParseOptions`. on_progress: called with the pages that are read and how many there are.
+    `ParseOptions`; facts: of its names those of a checkpoint whose profile does not state them. on_progress: called
+    with the pages that are read and how many there are.
     Raises what loading a model and opening a file raise, and InputError when nothing could be read.
     """
-    options = ParseOptions(model=str(model), mode="model", draft="none", jobs=0, device=device, dtype=dtype)
+    placed = {"device": device, "dtype": dtype, **(facts or {})}
+    options = ParseOptions(model=str(model), mode="model", draft="none", jobs=0, **placed)
     reader = _RecordingReader(options)
     order = [(path, number) for path in pages for number in range(1, _page_count(path) + 1)]
     generator = random.Random(seed)

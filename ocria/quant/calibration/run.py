@@ -13,6 +13,7 @@ import torch
 from ocria.errors import CheckpointError, OutputError, UsageError
 from ocria.model.checkpoint import load_model
 from ocria.model.network import Qwen35
+from ocria.model.profiles import find_profile
 from ocria.model.weights import list_tensors
 from ocria.ops.quant_grid import E4M3_MAX
 from ocria.quant.calibration.awq import Folds, scale
@@ -46,6 +47,7 @@ def quantize(
     drafters: Mapping[str, Path] | None = None,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
+    facts: Mapping[str, object] | None = None,
     on_progress: OnProgress | None = None,
 ) -> QuantizeReport:
     """Write the model, quantised, into the new or empty folder `out`, with everything that belongs to it and a report
@@ -55,7 +57,7 @@ def quantize(
     of their folder in `out`, with the formats that the recipe gives to like layers; None: those of the model. Others
     that the model has are copied.
     device, dtype: where and in what the model computes on the samples; without samples it is not loaded, and weights
-    pass through memory one by one.
+    pass through memory one by one. facts: of its profile, as `load_samples` was told.
     Raises UsageError where pages are needed and none are given, ConfigError where the recipe does not suit the
     checkpoint, CheckpointError for weights that cannot be quantised, OutputError for a folder that is not empty.
     """
@@ -67,7 +69,9 @@ def quantize(
     plan = recipe.plan(checkpoint.modules)
     tell = on_progress or (lambda stage, done, total: None)
     with fresh_folder(out) as made:
-        work = _Work(checkpoint, recipe, plan, samples, torch.device(device), dtype, report, tell)
+        work = _Work(checkpoint, recipe, plan, report, tell)
+        if samples:
+            work.calibrate(samples, torch.device(device), dtype, facts or {})
         names = list(plan)
         write_checkpoint(
             made,
@@ -118,16 +122,13 @@ def fresh_folder(out: Path) -> Iterator[Path]:
 
 
 class _Work:
-    """The weights of one checkpoint, made one by one; everything that pages tell is found before the first."""
+    """The weights of one checkpoint, made one by one."""
 
     def __init__(
         self,
         checkpoint: PlainCheckpoint,
         recipe: Recipe,
         plan: dict[str, Format],
-        samples: Sequence[Sample],
-        device: torch.device,
-        dtype: torch.dtype,
         report: QuantizeReport,
         tell: OnProgress,
     ):
@@ -138,15 +139,13 @@ class _Work:
         self._report, self._tell = report, tell
         self._network: Qwen35 | None = None
         self._folds, self._hessians = Folds(), None
-        self._amax: dict[str, float] = {}
-        if samples:
-            self._calibrate(samples, device, dtype)
-        else:
-            self._amax = _joined_amax(checkpoint, plan)
+        self._amax: dict[str, float] | None = None
 
     def module(self, name: str) -> Weight:
         """The quantised weight of a module, by its name in the files."""
         inner, format, recipe = self._checkpoint.in_network(name), self._plan[name], self._recipe
+        if self._amax is None:
+            self._amax = _joined_amax(self._checkpoint, self._plan)
         plain = self._plain(name)
         statistics = self._folds.statistics.get(inner)
         if self._hessians is not None:
@@ -173,9 +172,14 @@ class _Work:
         inner = self._checkpoint.in_network(name)
         return self._network._head() if name == "lm_head" else self._network.get_submodule(inner).weight
 
-    def _calibrate(self, samples: Sequence[Sample], device: torch.device, dtype: torch.dtype) -> None:
+    def calibrate(
+        self, samples: Sequence[Sample], device: torch.device, dtype: torch.dtype, facts: Mapping[str, object]
+    ) -> None:
+        """Find what pages tell: before the first weight is made."""
         checkpoint, recipe = self._checkpoint, self._recipe
-        loaded = load_model(checkpoint.folder, dtype=dtype, device=device)
+        loaded = load_model(checkpoint.source.folder, dtype=dtype, device=device)
+        profile = find_profile(checkpoint.folder, checkpoint.source.name)
+        loaded = loaded.with_profile(profile.override(**facts))
         self._network = network = loaded.network
         passes = Passes(loaded, samples)
 
@@ -194,12 +198,11 @@ class _Work:
             self._report.tokens = max(found.tokens for found in statistics.values())
             self._folds = Folds(statistics=statistics)
             if recipe.scaling == "awq":
-                self._tell("scaling", 0, 1)
                 self._folds = scale(
                     network, statistics, plan, calls, dtype=checkpoint.dtype, search=recipe.block_scales,
                     dialect=recipe.form, pre_quant=recipe.form == "modelopt",
+                    on_group=lambda done, total: self._tell("scaling", done, total),
                 )  # fmt: skip
-                self._tell("scaling", 1, 1)
         outer = {checkpoint.in_network(name): name for name in checkpoint.infos}
         self.replaced = {outer[name]: value.cpu() for name, value in self._folds.replaced.items()}
         self._report.choices = self._folds.choices
