@@ -2,7 +2,9 @@
 
 Plain tensors are rounded to the dtype of the file. A zero-centred norm with the weight w, which multiplies by 1 + w,
 gets w' = (1 + w) / s - 1; near -1, bf16 is coarse against 1 + w' (1.6 % at s = 8). So the factor that the consumers get
-is not s, but the one that the rounded norm stands for: what is lost is then the rounding of plain consumers alone.
+is not s, but the one that the rounded norm stands for: what is lost is then the rounding of plain layers alone. That is
+little, so that factors need not be powers of two: on ocria-nano a KL divergence of 8e-9 where the gates a and b are
+plain, and of 3e-7 where up_proj and v_proj are, against 3.5e-4 by NVFP4 in the layers behind those.
 """
 
 from collections.abc import Container
