@@ -313,9 +313,9 @@ def test_facts_that_the_profile_lacks_hold_for_reading_and_calibrating(tmp_path,
     (tmp_path / "bare" / "ocria.json").unlink()
     with pytest.raises(UsageError, match="--prompt"):
         load_samples(tmp_path / "bare", pages)
-    facts = {"prompt": "", "unit": "line", "max_output_tokens": 640, "max_pixels": 40000}
+    facts = {"prompt": "", "unit": "line", "max_output_tokens": 640, "max_pixels": 16000}
     samples = load_samples(tmp_path / "bare", pages, facts=facts)
-    assert all(sample.request.images[0].size > 40000 for sample in samples)  # so that the limit means something
+    assert all(sample.request.images[0].size > 16000 for sample in samples)  # so that the limit means something
     recipe = Recipe("r", rules=(("*.mlp.*", Format("fp8-channel")),), kv="fp8")
     report = quantize(tmp_path / "bare", recipe, samples, tmp_path / "out", facts=facts)
     # What calibration computes has the length of what production asked.
