@@ -82,6 +82,9 @@ class QuantisedProjections:
 
     def __call__(self, x: torch.Tensor | Fed) -> tuple[torch.Tensor, ...]:
         """x `[..., K]`, or what was made of it by `feed` -> the outputs of the layers, in their order."""
+        if len(self._parts) == 1:
+            (part,) = self._parts
+            return part.product(x).split(part.sizes, dim=-1)
         outputs: list[torch.Tensor | None] = [None] * self._count
         for part in self._parts:
             y = part.product(x.kept if isinstance(x, Fed) and not part.fed else x)

@@ -92,12 +92,11 @@ class DecodedProduct(Product):
         return self._product(values, scale).view(*lead, self.outputs)
 
     def _product(self, x: Tensor, row_scale: Tensor | None) -> Tensor:
-        scales = [scale for scale in (self._scale, row_scale) if scale is not None]
-        if not scales:
+        if self._scale is None and row_scale is None:
             return linear(x, self._plain, self.bias, self.activation, self._packed)
         y = linear(x, self._plain, packed=self._packed).float()
-        for scale in scales:
-            y = y * scale
+        for scale in (self._scale, row_scale):
+            y = y if scale is None else y * scale
         return activate((y if self.bias is None else y + self.bias.float()).to(x.dtype), self.activation)
 
 

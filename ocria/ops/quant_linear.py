@@ -35,15 +35,11 @@ class Fed(NamedTuple):
 
 class Product:
     """`activation(x @ weight.T + bias)` with a weight `[N, K]` that is not a plain tensor. target: what the input is
-    quantised to, or None."""
+    quantised to, or None; feed: the same for what makes the input."""
 
     def __init__(self, outputs: int, target: Target | None, bias: Tensor | None, activation: str):
         self.outputs, self.target, self.bias, self.activation = outputs, target, bias, activation
-
-    @property
-    def feed(self) -> Feed | None:
-        """What should quantise the input where it is made; None: nothing."""
-        return None if self.target is None else Feed(self.target)
+        self.feed = None if target is None else Feed(target)
 
     def __call__(self, x: Tensor | Fed) -> Tensor:
         """x `[..., K]`, or what was made of it by `feed` -> `[..., N]` of its dtype. No gradient."""
