@@ -24,6 +24,7 @@ from ocria_tui.targets import check_folder
 class Settings(Dialog[dict[str, Any]]):
     """Gives options by name, those that stand nowhere on the screen as they were."""
 
+    AUTO_FOCUS = "#pages"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", "Save")]
 
     def __init__(self, options: Mapping[str, Any]):
@@ -34,7 +35,7 @@ class Settings(Dialog[dict[str, Any]]):
         formats = self.options.get("formats") or ("md",)
         with Vertical(classes="box") as box:
             box.border_title = "Settings of documents that are opened from now on"
-            with VerticalScroll():
+            with VerticalScroll(can_focus=False):
                 yield Form((PAGES, *READING, *ENGINE, PASSWORD), self.options)
                 with Horizontal(classes="row"):
                     yield Name("Folder")
