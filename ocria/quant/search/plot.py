@@ -21,16 +21,17 @@ def plot(report: SearchReport, path: Path) -> None:
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-    searched = sorted((p for p in report.points if p.predicted is not None), key=lambda p: p.nbytes)
-    least = min((p.loss.kl for p in report.points if p.loss.kl > 0), default=1e-9) / 3
-    left.plot([p.nbytes / 1e6 for p in searched], [max(least, p.loss.kl) for p in searched], "o-", label="searched")
-    left.plot([p.nbytes / 1e6 for p in searched], [max(least, p.predicted) for p in searched], ":", color="0.5",
+    measured = sorted((p for p in report.points if p.loss.kl > 0), key=lambda p: p.nbytes)  # the axis has no zero
+    searched = [p for p in measured if p.predicted]
+    left.plot([p.nbytes / 1e6 for p in searched], [p.loss.kl for p in searched], "o-", label="searched")
+    left.plot([p.nbytes / 1e6 for p in searched], [p.predicted for p in searched], ":", color="0.5",
               label="sum of the groups alone")  # fmt: skip
-    for point in report.points:
+    for point in measured:
         if point.predicted is None:
-            left.plot(point.nbytes / 1e6, max(least, point.loss.kl), "s", label=point.recipe.name)
+            left.plot(point.nbytes / 1e6, point.loss.kl, "s", label=point.recipe.name)
     chosen = report.chosen
-    left.plot(chosen.nbytes / 1e6, max(least, chosen.loss.kl), "*", color="k", ms=14, label="chosen")
+    if chosen.loss.kl > 0:
+        left.plot(chosen.nbytes / 1e6, chosen.loss.kl, "*", color="k", ms=14, label="chosen")
     if report.bound.measure == "kl":
         left.axhline(report.bound.limit, color="0.3", lw=0.8)
     left.set(xlabel="MB of weights a decode step reads", ylabel="KL divergence, nats a token", yscale="log")
