@@ -105,7 +105,7 @@ def test_what_was_planned_is_what_is_allocated(loaded, folder, tmp_path, version
     choice = choose_drafts(str(own), folder, "page")
     chain = open_drafts(choice, loaded.network)
     assert choice.bytes_per_slot(max_len, torch.float32) == chain.bytes_per_slot(max_len)
-    assert choice.weight_bytes(torch.float32) == chain.weight_bytes
+    assert choice.weight_bytes(torch.float32) == chain.networks[0].weights
     texts = choose_drafts("lookup,vision", NANO, "page")
     with_texts = open_drafts(texts, load_model(NANO, dtype=torch.float32).network)
     assert texts.bytes_per_slot(max_len, torch.float32) == with_texts.bytes_per_slot(max_len)
