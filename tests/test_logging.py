@@ -30,6 +30,7 @@ from ocria.events import (
     PageStarted,
     PrefillDone,
     RequestSubmitted,
+    TaskProgress,
     TextDelta,
     TokensAccepted,
 )
@@ -56,6 +57,7 @@ EVENTS = [
     DocumentFailed("caf\udce9.pdf", "no PDF", "Fetch it again", 4),
     DocumentSkipped("d.pdf", "ok", "it is done"),
     BatchDone(1, 0, 1, 1, 0, 2, 0, 512, 2.5),
+    TaskProgress("scaling", 1, 8),
 ]
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 

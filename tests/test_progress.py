@@ -33,6 +33,7 @@ from ocria.events import (
     PageStarted,
     PrefillDone,
     RequestSubmitted,
+    TaskProgress,
     TextDelta,
     TokensAccepted,
 )
@@ -63,6 +64,7 @@ EVENTS = [
     DocumentFailed("a/c.pdf", "no \x1b[2J PDF", "Fetch it again", 4),
     DocumentSkipped("a/d.pdf", "ok", "it is done"),
     BatchDone(1, 0, 1, 1, 0, 1, 0, 512, 2.5),
+    TaskProgress("scaling", 1, 8),
 ]
 
 
@@ -99,6 +101,7 @@ def test_plain_has_a_line_for_each_page_and_the_engine(capsys):
         "ocria: a/b.pdf: ok in 2.0 s",
         "ocria: error: a/c.pdf: no \\x1b[2J PDF. Fetch it again",
         "ocria: a/d.pdf: skipped: it is done",
+        "ocria: scaling: 1 of 8",
     ]
 
 
@@ -128,6 +131,22 @@ def test_the_bar_shows_pages_and_the_engine(capsys):
     assert "1/2" in text
     assert "791 tokens/s, batch 28" in text
     assert "\x1b[31m" not in text.replace("\\x1b", "")
+
+
+def test_a_task_that_parses_nothing(capsys):
+    """The bar shows how far it is; plain lines come when it begins, when it is done, and now and then."""
+    with make_reporter("plain") as reporter:
+        for done in range(1, 9):
+            reporter.show(TaskProgress("scaling", done, 8))
+        reporter.show(TaskProgress("rounding", 0, 2))
+    lines = capsys.readouterr().err.splitlines()
+    assert (lines[0], lines[-2:]) == ("ocria: scaling: 1 of 8", ["ocria: scaling: 8 of 8", "ocria: rounding: 0 of 2"])
+    bar = Bar()
+    bar.show(TaskProgress("scaling", 3, 8))
+    shown = "\n".join(str(line) for line in bar._lines(80, fancy=True))
+    bar.close()
+    assert "scaling" in shown
+    assert "3/8" in shown
 
 
 def test_unknown_figures_are_left_out():
