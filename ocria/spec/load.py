@@ -87,19 +87,12 @@ def _check(folder: Path, wanted: dict[str, nn.Parameter], found: dict[str, Tenso
             for name in common
             if found[name].shape != tuple(wanted[name].shape)
         ],
-        f"not {', '.join(DTYPES)}": [
-            f"{name} {found[name].dtype}" for name in common if found[name].dtype not in DTYPES
-        ],
     }
     said = "; ".join(f"{fault}: {names(items)}" for fault, items in faults.items() if items)
     if not said:
         return
     at_fault = {found[name].file for name in found if name not in wanted}
-    at_fault |= {found[name].file for name in common if not _fits(wanted[name], found[name])}
+    at_fault |= {found[name].file for name in common if found[name].shape != tuple(wanted[name].shape)}
     files = at_fault or {info.file for info in found.values()}
     path = files.pop() if len(files) == 1 else folder
     raise CheckpointError(f"tensors {said}", path=path, cure="Does config.json belong to these weights?")
-
-
-def _fits(parameter: nn.Parameter, info: TensorInfo) -> bool:
-    return tuple(parameter.shape) == info.shape and info.dtype in DTYPES
