@@ -6,6 +6,7 @@ import re
 import pytest
 from driven import app_of, asked, asynchronous, notices
 from fake_session import MARKDOWN, TEXTS, FakeSession, begun, boxes_of, draw_page, halfway, tick, whole_page
+from ocria_tui import markdown
 from ocria_tui.glyphs import GLYPHS, fold, glyph, spark
 from ocria_tui.markdown import markdown_lines, plain_lines
 from ocria_tui.messages import DocumentQueued, PageImage
@@ -133,6 +134,27 @@ def test_markdown_loses_no_words():
         assert "leftbelow" not in words
         assert "xy" not in words
         assert "hidden" not in words
+
+
+def test_growing_markdown_is_laid_out_as_the_whole_would_be(monkeypatch):
+    laid_out = []
+    monkeypatch.setattr(
+        markdown, "markdown_lines", lambda text, *rest: laid_out.append(len(text)) or markdown_lines(text, *rest)
+    )
+    seed = random.SystemRandom().getrandbits(32)
+    draw = random.Random(seed)
+    blocks = ["# Head", "word " * 60, "| a | b |\n|---|---|\n| 1 | 2 |", "```\nx = 1\n\ny = 2\n```",
+              "<table><tr><td>in\n\ncell</td></tr></table>"]  # fmt: skip
+    text = "\n\n".join(draw.choice(blocks) for _ in range(120))
+    growing, at = markdown.GrowingMarkdown(60, PALETTE), 0
+    while at < len(text):
+        at = min(len(text), at + draw.randint(1, 400))
+        lines = growing.lines(text[:at])
+    assert [line for line in plain(lines) if line] == [
+        line for line in plain(markdown_lines(text, 60, PALETTE)) if line
+    ], seed
+    assert max(laid_out) < 4000 < len(text), "each time only the end is laid out"
+    assert growing.lines("another") == markdown_lines("another", 60, PALETTE)
 
 
 def test_raw_text_is_wrapped_and_whole():

@@ -23,6 +23,8 @@ from ocria_tui.theme import Palette
 
 WIDEST = 100
 """Cells of a line of text; longer ones are hard to read."""
+_TAIL = 1000
+"""So many characters at the end of growing Markdown are laid out each time: some milliseconds."""
 
 
 def markdown_lines(text: str, width: int, palette: Palette) -> list[list[Segment]]:
@@ -30,6 +32,39 @@ def markdown_lines(text: str, width: int, palette: Palette) -> list[list[Segment
     console = _console(width, palette)
     code = "ansi_dark" if palette.dark else "ansi_light"
     return console.render_lines(_Markdown(harmless(text), code_theme=code, hyperlinks=False), pad=False)
+
+
+class GrowingMarkdown:
+    """Markdown that is appended to. What lies far behind its end is laid out once, up to where a block ends. There a
+    list begins anew and an empty line may be too many, until all of it is laid out together."""
+
+    def __init__(self, width: int, palette: Palette):
+        self._width, self._palette = width, palette
+        self._settled = ""
+        self._lines: list[list[Segment]] = []
+
+    def lines(self, text: str) -> list[list[Segment]]:
+        """Of the text so far; its beginning is that of the last time."""
+        if not text.startswith(self._settled):
+            self._settled, self._lines = "", []
+        rest = text[len(self._settled) :]
+        if len(rest) > 2 * _TAIL:
+            end = _block_end(rest, len(rest) - _TAIL)
+            if end:
+                self._lines += [*markdown_lines(rest[:end], self._width, self._palette), []]
+                self._settled, rest = self._settled + rest[:end], rest[end:]
+        return self._lines + markdown_lines(rest, self._width, self._palette)
+
+
+def _block_end(text: str, before: int) -> int:
+    """The last place before another where nothing is open, behind an empty line; 0 where there is none."""
+    end = text.rfind("\n\n", 0, before)
+    while end > 0:
+        head = text[:end]
+        if head.count("```") % 2 == 0 and head.count("<table") == head.count("</table"):
+            return end + 2
+        end = text.rfind("\n\n", 0, end)
+    return 0
 
 
 def plain_lines(text: str, width: int, style: Style) -> list[list[Segment]]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from textual import events
 
 from ocria_tui.documents import PageState
-from ocria_tui.markdown import WIDEST, harmless, markdown_lines, plain_lines
+from ocria_tui.markdown import WIDEST, GrowingMarkdown, harmless, markdown_lines, plain_lines
 from ocria_tui.search import pattern, text_of
 from ocria_tui.theme import Palette
 from ocria_tui.widgets.pane import LinePane
@@ -36,6 +36,8 @@ class TextPane(LinePane, can_focus=True):
         self._lines: Lines = []
         self._page: tuple[str | None, int | None] = (None, None)
         self._cache: OrderedDict[Hashable, Lines] = OrderedDict()
+        self._growing: GrowingMarkdown | None = None
+        self._growing_of: Hashable = None
         self._drawn_with = ""
         """The theme."""
         self._held = False
@@ -96,7 +98,11 @@ class TextPane(LinePane, can_focus=True):
         if page is None:
             return plain_lines(WELCOME if not self.app.state.documents else "", width, palette.muted)
         if not page.done:
-            return growing(page, width, palette, self.app.state.now, self.app.raw)
+            of = (self.app.document, page.number, page.began, width, self.app.theme)
+            if of != self._growing_of:
+                self._growing_of, self._growing = of, GrowingMarkdown(width, palette)
+            markdown = None if self.app.raw else self._growing
+            return growing(page, width, palette, self.app.state.now, markdown)
         key = (self.app.document, page.number, page.version, width, self.app.raw, self.app.theme)
         if key not in self._cache:
             self._cache[key] = finished(page, width, palette, self.app.raw)
@@ -147,13 +153,14 @@ def finished(page: PageState, width: int, palette: Palette, raw: bool) -> Lines:
     return lines or plain_lines(f"This page is {page.status}: there is no text.", width, palette.muted)
 
 
-def growing(page: PageState, width: int, palette: Palette, now: float, raw: bool) -> Lines:
-    """Of a page that is not done. Lines that text comes for are bright, those that wait are a dot."""
+def growing(page: PageState, width: int, palette: Palette, now: float, markdown: GrowingMarkdown | None) -> Lines:
+    """Of a page that is not done. Lines that text comes for are bright, those that wait are a dot; what a page model
+    writes is laid out by `markdown`, or left as it is."""
     if not page.boxes:
         text = page.units.get(0, "")
         if not text:
             return plain_lines(f"Page {page.number} is {page.status}.", width, palette.muted)
-        return plain_lines(text, width, palette.text) if raw else markdown_lines(text, width, palette)
+        return plain_lines(text, width, palette.text) if markdown is None else markdown.lines(text)
     lines: Lines = []
     for unit in _units(page):
         text = page.units.get(unit)
