@@ -29,7 +29,7 @@ class Preparable(nn.Module):
     @property
     def weights(self) -> WeightBytes:
         """What all weights take, prepared or not."""
-        return self._weights or weight_bytes([self], self.dtype)
+        return self._weights or weight_bytes(self, self.dtype)
 
     @property
     def quantises_inputs(self) -> bool:

@@ -6,7 +6,7 @@ once (`ocria.ops.quant_cpu`), and all projections of one input are one product, 
 inputs are to be quantised in different ways.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -36,17 +36,14 @@ class WeightBytes(NamedTuple):
         return WeightBytes(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-def weight_bytes(modules: Iterable[nn.Module], dtype: torch.dtype) -> WeightBytes:
-    """Of modules that are not prepared."""
-    total = WeightBytes()
-    for module in modules:
-        held = [layer.held for layer in module.modules() if isinstance(layer, Linear) and layer.held is not None]
-        total += WeightBytes(
-            sum(parameter.nbytes for parameter in module.parameters()),
-            sum(weight.shape[0] * weight.shape[1] for weight in held) * dtype.itemsize,
-            sum(weight.nbytes for weight in held),
-        )
-    return total
+def weight_bytes(network: nn.Module, dtype: torch.dtype) -> WeightBytes:
+    """Of a network that is not prepared."""
+    held = [layer.held for layer in network.modules() if isinstance(layer, Linear) and layer.held is not None]
+    return WeightBytes(
+        sum(parameter.nbytes for parameter in network.parameters()),
+        sum(weight.shape[0] * weight.shape[1] for weight in held) * dtype.itemsize,
+        sum(weight.nbytes for weight in held),
+    )
 
 
 def quantises_inputs(network: nn.Module) -> bool:
