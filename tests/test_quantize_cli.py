@@ -140,6 +140,8 @@ def test_the_embedded_model_needs_no_pages_of_the_user(tmp_path, capsys):
         (["FOLDER", "--recipe", "nvfp4", "-o", "out"], 2, "--calib"),
         (["FOLDER", "--search", "--report", "found"], 2, "a search needs pages"),
         (["nano", "--search"], 2, "--search needs --report"),
+        (["nano", "--search", "--report", "found", "--dry-run"], 2, "cannot be told beforehand"),
+        (["nano", "--search", "--report", "found", "--max-pixels", "9999"], 2, "sizes of images"),
         (["nano", "--search", "--report", "found", "--bound", "kl=much"], 2, "no bound"),
         (["nano", "--recipe", "fp8", "-o", "taken"], 6, "is there already"),
     ],

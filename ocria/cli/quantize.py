@@ -180,6 +180,8 @@ def _search(options: argparse.Namespace, reporter: Reporter) -> int:
     from ocria.quant.recipe import load_recipe
     from ocria.quant.search import Bound, run_search
 
+    if options.dry_run:
+        raise UsageError("a search cannot be told beforehand", cure="Leave out --search or --dry-run.")
     if options.report is None:
         raise UsageError("--search needs --report", cure="Name the folder for what is found.")
     if options.output is not None:

@@ -388,6 +388,8 @@ def test_what_cannot_be_done_is_said_first(tmp_path, rng):
         quantize(source, load_recipe("nvfp4"), [], tmp_path / "out")
     with pytest.raises(ConfigError, match="matches no module"):
         quantize(source, Recipe("r", rules=(("*.nothing", Format("nvfp4")),)), [], tmp_path / "out")
+    with pytest.raises(ConfigError, match="drafter"):
+        quantize(source, load_recipe("fp8"), [], tmp_path / "out", drafters={"drafter": NANO / "drafter"})
     quantize(source, load_recipe("fp8"), [], tmp_path / "done")
     with pytest.raises(CheckpointError, match="quantised already"):
         quantize(tmp_path / "done", load_recipe("fp8"), [], tmp_path / "out")

@@ -29,6 +29,7 @@ from ocria.quant.check import measure
 from ocria.quant.formats import OnDemand, read_quantized, write_checkpoint
 from ocria.quant.recipe import Format, Recipe
 from ocria.quant.tensors import Weight
+from ocria.spec.config import DrafterConfig
 
 REPORT = "quantization_report.json"
 HESSIAN_BYTES = 2 << 30
@@ -59,7 +60,8 @@ def quantize(
     device, dtype: where and in what the model computes on the samples; without samples it is not loaded, and weights
     pass through memory one by one. facts: of its profile, as `load_samples` was told.
     Raises UsageError where pages are needed and none are given, ConfigError where the recipe does not suit the
-    checkpoint, CheckpointError for weights that cannot be quantised, OutputError for a folder that is not empty.
+    checkpoint or a drafter is another model's, CheckpointError for weights that cannot be quantised, OutputError for a
+    folder that is not empty or cannot be written.
     """
     if recipe.needs_pages and not samples:
         cure = "Give pages, or a recipe without scaling, GPTQ, scales of inputs and of the cache."
@@ -86,6 +88,7 @@ def quantize(
         if drafters is None:
             drafters = {folder.name: folder for folder in drafter_folders(checkpoint.folder)}
         for name, folder in drafters.items():
+            DrafterConfig.from_file(folder / "config.json").check_target(checkpoint.config.text)
             shutil.rmtree(made / name, ignore_errors=True)  # a copy of the plain one
             report.drafters[name] = quantize_drafter(folder, made / name, recipe)
         (made / REPORT).write_text(json.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
@@ -108,17 +111,15 @@ def fresh_folder(out: Path) -> Iterator[Path]:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         part.mkdir()
-    except OSError as error:
-        raise OutputError(f"cannot be written: {error.strerror or error}", path=part) from error
-    try:
-        yield part
         try:
+            yield part
             part.rename(out)
-        except OSError as error:
-            raise OutputError(f"cannot be written: {error.strerror or error}", path=out) from error
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+    except OSError as error:
+        path = error.filename or out
+        raise OutputError(f"cannot be written: {error.strerror or error}", path=path) from error
 
 
 class _Work:
