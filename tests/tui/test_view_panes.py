@@ -352,6 +352,25 @@ async def test_images_are_asked_for_once_and_drawn_in_half_cells(tmp_path):
 
 
 @asynchronous
+async def test_an_image_that_is_gone_is_drawn_again(tmp_path):
+    session = FakeSession(images=tmp_path)
+    halfway(session)
+    async with app_of(session) as (app, pilot):
+        await settle(app, pilot)
+        await pilot.press("left")
+        await settle(app, pilot)
+        for file in tmp_path.iterdir():
+            file.unlink()
+        for _ in range(2):
+            await pilot.press("right")
+            assert "▀▀▀▀" in await settle(app, pilot)
+            await pilot.press("left")
+            await settle(app, pilot)
+        assert [page for _, page, _ in asked(app, "draw")] == [4, 3, 4, 3]
+        assert not notices(app)
+
+
+@asynchronous
 async def test_an_image_that_cannot_be_read_leaves_the_map(tmp_path):
     session = FakeSession()
     halfway(session)

@@ -49,7 +49,10 @@ class PagePane(Pane, can_focus=True):
         self._made: tuple[np.ndarray, list[list[Segment]]] | None = None
         """Pixels as they were shown last, and the rows of half cells made of them."""
         self._loading: Hashable = None
-        self._broken: set[str] = set()
+        self._broken: dict[str, PageImage] = {}
+        """Images that could not be loaded, by file."""
+        self._missed: set[str] = set()
+        """Files that were gone and were asked for again."""
         self._sent = 0.0
         self.drawn = 0
         """Rows that changed so far, for tests of how much work there is."""
@@ -145,7 +148,7 @@ class PagePane(Pane, can_focus=True):
     def _image(self, page: PageState, width: int, height: int) -> np.ndarray | None:
         """Pixels of the page in that size, None until they are loaded, which a thread does."""
         image = page.image
-        if image is None or not self.app.draws or image.file in self._broken:
+        if image is None or not self.app.draws or self._broken.get(image.file) is image:
             return None
         wanted = (image.file, width, height)
         if self._pixels is not None and self._pixels[0] == wanted:
@@ -168,15 +171,22 @@ class PagePane(Pane, can_focus=True):
         if not worker.is_cancelled:
             self.app.call_from_thread(self._loaded, (image.file, width, height), pixels)
 
-    def _loaded(self, key: Hashable, pixels: np.ndarray) -> None:
+    def _loaded(self, key: tuple[str, int, int], pixels: np.ndarray) -> None:
+        self._missed.discard(key[0])
         if self._loading == key:
             self._pixels, self._loading = (key, pixels), None
             self.follow()
 
     def _failed(self, image: PageImage, error: OSError) -> None:
-        self._broken.add(image.file)
-        self._loading = None
-        self.app.notify(f"The image of page {image.page} cannot be shown: {error}", severity="warning", markup=False)
+        """A session does not keep images for ever: one that is gone is asked for once more."""
+        self._broken[image.file], self._loading = image, None
+        if isinstance(error, FileNotFoundError) and image.file not in self._missed:
+            self._missed.add(image.file)
+            self._asked = {asked for asked in self._asked if asked[:2] != (image.path, image.page)}
+            self.update()
+        else:
+            what = f"The image of page {image.page} cannot be shown: {error}"
+            self.app.notify(what, severity="warning", markup=False)
 
 
 def _titled(page: PageState) -> str:
