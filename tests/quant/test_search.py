@@ -181,6 +181,12 @@ def test_a_real_step_is_timed(model, rng):
     assert all(0 < seconds < 60 for seconds in found)
 
 
+def test_a_report_says_where_a_single_token_decides():
+    assert search_module._too_few(Bound.parse("agreement=99.9%"), 999)
+    assert not search_module._too_few(Bound.parse("agreement=99%"), 101)
+    assert not search_module._too_few(Bound.parse("kl=0.1"), 1)
+
+
 def test_where_nothing_holds_the_plain_model_is_chosen(model, tmp_path, rng):
     report = run_search(model, samples(model, rng, 2), tmp_path / "out", formats=["fp8-channel"], bound="kl=0")
     assert set(report.layers.values()) == {"bf16"}

@@ -92,7 +92,8 @@ def run_search(
                key=lambda point: (point.seconds or 0.0, point.nbytes, point.loss.kl))  # fmt: skip
     report = SearchReport(
         find_profile(plain.folder, plain.source.name).name,
-        _method(held_out, calibration, settings, chosen, timed, torch.device(device), sensitivities),
+        _method(held_out, calibration, settings, chosen, timed, torch.device(device), sensitivities)
+        + _too_few(bound, sensitivities[0].loss.tokens),
         bound, sensitivities, points, best, search.layers(best.recipe),
     )  # fmt: skip
     _write(Path(out), report)
@@ -150,6 +151,13 @@ def _method(
     else:
         lines.append("Times of steps were not measured.")
     return lines
+
+
+def _too_few(bound: Bound, tokens: int) -> list[str]:
+    """A line for people where a single token decides."""
+    if bound.measure != "agreement" or tokens * (1 - bound.limit) >= 1:
+        return []
+    return [f"One token of {tokens} is more than the bound allows to change: more held-out pages would tell more."]
 
 
 def _write(out: Path, report: SearchReport) -> None:
