@@ -61,14 +61,16 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def variants(names: list[str] | None, whole: bool = False) -> dict[str, Recipe]:
-    """Recipes by what they are called in the table: each as it is, and where it is scaled also with plain rounding, and
-    with blocks that choose between 6 and 4, but not for `whole`. The cache stays in BF16."""
+    """Recipes by what they are called in the table: each as it is, and where it is scaled also with plain rounding,
+    with scaling alone, and without GPTQ, but not for `whole`. The cache stays in BF16."""
     found = {PLAIN: load_recipe(PLAIN)}
     for name in names or recipe_names():
         recipe = replace(load_recipe(name), kv="bf16")
         if recipe.scaling == "awq" and not whole:
-            found[f"{recipe.name}, plain rounding"] = replace(recipe, scaling="none", block_scales="none")
-            found[f"{recipe.name}, four-over-six"] = replace(recipe, scaling="none", block_scales="four_over_six")
+            scaled = replace(recipe, block_scales="none", gptq=False)
+            found[f"{recipe.name}, plain rounding"] = replace(scaled, scaling="none")
+            found[f"{recipe.name}, scaling alone"] = scaled
+            found[f"{recipe.name}, without GPTQ"] = replace(recipe, gptq=False)
         if recipe not in found.values():
             found[recipe.name] = recipe
     return found

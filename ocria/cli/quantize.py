@@ -77,9 +77,9 @@ def add_quantize(commands: Any) -> None:
     )
     recipes.add_argument(
         "--gptq",
-        action="store_const",
-        const=True,
-        help="rounding of a column makes up for that of others; slow, and needs pages",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the rounding of a column makes up for that of those before it; needs pages, and time",
     )
     recipes.add_argument("--kv", choices=("bf16", "fp8"), help="fp8: measure scales for cached keys and values")
     pages = parser.add_argument_group("pages")

@@ -27,12 +27,15 @@ def row(name, cer, edits, speed=None, quantised=None):
 
 def test_variants_take_a_recipe_apart():
     found = quant.variants(["fp8", "nvfp4"])
-    assert list(found) == ["bf16", "fp8", "nvfp4, plain rounding", "nvfp4, four-over-six", "nvfp4"]
-    plain, blocks, whole = list(found.values())[2:]
-    assert (plain.scaling, plain.block_scales) == ("none", "none")
-    assert (blocks.scaling, blocks.block_scales) == ("none", "four_over_six")
+    kinds = [f"nvfp4, {how}" for how in ("plain rounding", "scaling alone", "without GPTQ")]
+    assert list(found) == ["bf16", "fp8", *kinds, "nvfp4"]
+    plain, scaled, blocks, whole = list(found.values())[2:]
+    assert (plain.scaling, plain.block_scales, plain.gptq) == ("none", "none", False)
+    assert (scaled.scaling, scaled.block_scales, scaled.gptq) == ("awq", "none", False)
+    assert blocks == replace(whole, gptq=False)
     assert whole == replace(load_recipe("nvfp4"), kv="bf16")
-    assert all(recipe.rules == whole.rules for recipe in (plain, blocks))
+    assert whole.gptq
+    assert all(recipe.rules == whole.rules for recipe in (plain, scaled, blocks))
     assert list(quant.variants(["fp8", "nvfp4"], whole=True)) == ["bf16", "fp8", "nvfp4"]
     with pytest.raises(ConfigError):
         quant.variants(["nvfp5"])
