@@ -63,7 +63,7 @@ def test_the_list_names_every_recipe_in_a_line(capsys):
 
 
 def test_a_dry_run_tells_sizes_that_come_true(tmp_path, capsys):
-    options = ["nano", "--recipe", "nvfp4", "--scaling", "none", "--kv", "bf16", "--json"]
+    options = ["nano", "--recipe", "nvfp4", "--scaling", "none", "--no-gptq", "--kv", "bf16", "--json"]
     code, out, err = run(*options, "--dry-run", capsys=capsys)
     assert (code, err) == (0, "")
     groups = json.loads(out)["groups"]
@@ -163,8 +163,9 @@ def test_without_a_model_usage_is_told(capsys):
     assert "MODEL" in capsys.readouterr().err
 
 
-def test_an_interrupt_leaves_nothing(tmp_path):
-    """Ctrl-C in the middle of the work, as soon as there is something to leave behind."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(number, tmp_path):
+    """Ctrl-C or the signal to end in the middle of the work, as soon as there is something to leave behind."""
     place = tmp_path / "place"
     arguments = ["nano", "--recipe", "nvfp4", "--limit", "8", "-o", place / "out"]
     command = [sys.executable, "-m", "ocria", "quantize", *arguments]
@@ -173,7 +174,7 @@ def test_an_interrupt_leaves_nothing(tmp_path):
     while not (place.is_dir() and list(place.iterdir())) and process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
     assert process.poll() is None, process.stderr.read()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=500)
     assert process.returncode == 130, err
     assert out == b""

@@ -92,8 +92,8 @@ def test_every_recipe_writes_a_checkpoint_that_loads(name, form, tmp_path, rng):
     assert len(found.kv) == (2 if recipe.kv == "fp8" else 0)
     for module in report.modules:
         assert plan[module.name].nbytes(module.shape) + 4 * module.shape[1] >= module.bytes_after
-        # FP8 2.6 %, NVFP4 9 %; factors for columns let weights lose more where inputs are small.
-        assert 0.01 < module.error < (0.05 if plan[module.name].kind == "fp8" else 0.5), module
+        # FP8 2.6 %, NVFP4 9 %; factors for columns and GPTQ let weights lose more where inputs are small.
+        assert 0.01 < module.error < (0.05 if plan[module.name].kind == "fp8" and not recipe.gptq else 0.8), module
         assert (module.output_error is not None) == recipe.needs_pages
         assert module.output_error is None or 0 < module.output_error < 0.25, module
     assert json.loads((tmp_path / "out" / REPORT).read_text()) == json.loads(json.dumps(report.to_dict()))
@@ -248,7 +248,7 @@ def test_scales_of_the_cache_serve_the_largest_key_and_value(tmp_path, rng):
 
 def test_drafters_are_quantised_with_their_model(tmp_path):
     """The embedded model's two, by their folders; and one that is given instead."""
-    recipe = dataclasses.replace(load_recipe("nvfp4-mlp+fp8"), scaling="none", kv="bf16")
+    recipe = dataclasses.replace(load_recipe("nvfp4-mlp+fp8"), scaling="none", gptq=False, kv="bf16")
     report = quantize("nano", recipe, [], tmp_path / "auto")
     assert list(report.drafters) == [folder.name for folder in drafter_folders(NANO)] == ["drafter", "drafter-dflash"]
     for name, modules in report.drafters.items():

@@ -101,11 +101,11 @@ def run_search(
 
 
 def _settings(recipe: Recipe | None, calibrated: bool) -> Recipe:
-    """What all recipes of the search have in common. Without calibration there is no scaling."""
+    """What all recipes of the search have in common. Without calibration there is neither scaling nor GPTQ."""
     if recipe is None:
         recipe = replace(load_recipe("nvfp4"), kv="bf16")
         if not calibrated:
-            recipe = replace(recipe, scaling="none")
+            recipe = replace(recipe, scaling="none", gptq=False)
     recipe = replace(recipe, name="settings", rules=())
     if recipe.needs_pages and not calibrated:
         raise UsageError("scaling, GPTQ and the scales of the cache need calibration", cure="Give pages for it.")
@@ -117,7 +117,7 @@ def _recipes(compare: Sequence[str | Path] | None, calibration: Sequence[Sample]
     if calibration:
         return recipes
     if compare is None:
-        return [replace(recipe, scaling="none", kv="bf16") for recipe in recipes]
+        return [replace(recipe, scaling="none", gptq=False, kv="bf16") for recipe in recipes]
     needy = [recipe.name for recipe in recipes if recipe.needs_pages]
     if needy:
         raise UsageError(f"the recipe {needy[0]} needs calibration", cure="Give pages for it.")
