@@ -2,10 +2,12 @@
 
 from driven import app_of, asked, asynchronous, fill, notices, problem
 from fake_session import FakeSession, halfway
-from ocria_tui.messages import PausedChanged, SessionEnded
+from ocria_tui.messages import DocumentQueued, PausedChanged, SessionEnded
 from ocria_tui.screens.confirm import Confirm
 from ocria_tui.screens.retry import Retry
 from textual.widgets import Select
+
+from ocria.events import DocumentFailed
 
 
 @asynchronous
@@ -91,6 +93,30 @@ async def test_retry_with_other_settings():
         assert "secret" not in app.export_screenshot()
         await pilot.press("ctrl+s")
         assert asked(app, "retry")[2:] == [("report.pdf", [4], {"password": "secret"})]
+
+
+@asynchronous
+async def test_a_document_that_cannot_be_opened_says_why_and_takes_a_password():
+    session = FakeSession()
+    session.say(DocumentQueued("locked [x].pdf"))
+    async with app_of(session, size=(80, 24)) as (app, pilot):
+        assert "This document is queued" in lines_of(app, "text")
+        assert "pages are not known yet" in lines_of(app, "strip")
+        session.say(DocumentFailed("locked [x].pdf", "the PDF is [encrypted]", "Give its password", 4))
+        app.poll()
+        await pilot.pause()
+        told = lines_of(app, "text")
+        assert "failed: the PDF is [encrypted]" in told
+        assert "cure: Give its password" in told
+        assert "no page is known" in lines_of(app, "strip")
+        await pilot.press("R", *"secret", "enter")
+        assert asked(app, "retry") == [("locked [x].pdf", None, {"password": "secret"})]
+
+
+def lines_of(app, pane):
+    """What a pane shows, as plain text."""
+    pane = app.query_one(f"#{pane}")
+    return "\n".join(pane.render_line(row).text for row in range(pane.size.height))
 
 
 @asynchronous

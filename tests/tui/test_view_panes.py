@@ -221,6 +221,15 @@ def test_the_log_wraps_and_names_the_cure():
 
 
 @asynchronous
+async def test_a_log_that_was_hidden_opens_at_its_end():
+    session = FakeSession()
+    session.say(*(Note("info", f"line {number} {'long ' * 15}") for number in range(50)))
+    async with app_of(session, size=(80, 24)) as (app, pilot):
+        await pilot.press("5")
+        assert "line 49" in await settle(app, pilot)
+
+
+@asynchronous
 async def test_text_grows_where_its_line_is():
     session = FakeSession()
     halfway(session)

@@ -17,6 +17,7 @@ from ocria.document.ranges import select_pages
 from ocria.document.result import CANCELLED
 from ocria.errors import EngineError, OcriaError, UsageError
 from ocria.events import DocumentDone, DocumentFailed, DocumentStarted, Event, Note, PageDone
+from ocria.progress.lines import plural
 from ocria_tui.job import Job, Shelf
 from ocria_tui.messages import DocumentQueued
 from ocria_tui.session_options import SessionOptions
@@ -211,7 +212,7 @@ def _selected(pages: str | Sequence[int] | None, count: int) -> list[int]:
 def _taken_over(path: str, pages: dict[int, Page]) -> Iterator[Event]:
     """The pages that are kept from an earlier run."""
     if pages:
-        yield Note("info", f"{len(pages)} pages are kept from an earlier run", path)
+        yield Note("info", f"kept from an earlier run: {plural(len(pages), 'page')}", path)
     for number, page in pages.items():
         yield PageDone(
             path, number, page.status, page.route, page.seconds, page.tokens_out, page.markdown,

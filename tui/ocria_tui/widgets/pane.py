@@ -127,10 +127,11 @@ class LinePane(ScrollView, Pane, can_focus=True, inherit_bindings=False):
 
     def _see(self, index: int) -> None:
         top, height = self.scroll_offset.y, self.size.height
+        # Forced: the scrollbar of a pane that was just filled is not there yet.
         if index < top:
-            self.scroll_to(y=index, animate=False)
+            self.scroll_to(y=index, animate=False, force=True)
         elif height and index >= top + height:
-            self.scroll_to(y=index - height + 1, animate=False)
+            self.scroll_to(y=index - height + 1, animate=False, force=True)
 
 
 def fitted(text: str, width: int, *, end: bool = False) -> str:

@@ -57,7 +57,8 @@ class PageStrip(LinePane):
     def line(self, index: int, width: int) -> list[Segment]:
         palette, document = self.app.palette, self.app.shown_document
         if document is None or not document.order:
-            return [Segment("pages are not known yet" if document is not None else "", palette.muted)]
+            told = "" if document is None else "no page is known" if document.ended else "pages are not known yet"
+            return [Segment(told, palette.muted)]
         numbers = document.order[index * self._columns : (index + 1) * self._columns]
         parts = [(f"{numbers[0]:>{_LABEL - 1}} " if numbers else "", palette.muted)]
         for number in numbers:

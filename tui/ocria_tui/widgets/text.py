@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.text import Text
 from textual import events
 
-from ocria_tui.documents import PageState
+from ocria_tui.documents import DocumentState, PageState
 from ocria_tui.markdown import WIDEST, GrowingMarkdown, harmless, markdown_lines, plain_lines
 from ocria_tui.search import pattern, text_of
 from ocria_tui.theme import Palette
@@ -49,7 +49,9 @@ class TextPane(LinePane, can_focus=True):
     def look(self) -> Hashable:
         page, app = self.app.shown_page, self.app
         fresh = page is not None and bool(page.touched) and app.state.now - max(page.touched.values()) < FRESH_S
-        return app.document, app.page, None if page is None else (page.version, page.began), fresh, app.raw, app.search
+        version = None if app.shown_document is None else app.shown_document.version
+        shown = version if page is None else (page.version, page.began)
+        return app.document, app.page, shown, fresh, app.raw, app.search
 
     def follow(self) -> None:
         page = self.app.shown_page
@@ -96,7 +98,10 @@ class TextPane(LinePane, can_focus=True):
     def _laid_out(self, page: PageState | None, width: int) -> Lines:
         palette = self.app.palette
         if page is None:
-            return plain_lines(WELCOME if not self.app.state.documents else "", width, palette.muted)
+            document = self.app.shown_document
+            if document is None:
+                return plain_lines(WELCOME, width, palette.muted)
+            return no_pages(document, width, palette)
         if not page.done:
             of = (self.app.document, page.number, page.began, width, self.app.theme)
             if of != self._growing_of:
@@ -142,6 +147,14 @@ class TextPane(LinePane, can_focus=True):
         elif page is not None and not page.done and page.touched and not self._held:
             last = max(page.touched, key=page.touched.__getitem__)
             self.see(len(self._lines) - 1 if not page.boxes else min(last, len(self._lines) - 1))
+
+
+def no_pages(document: DocumentState, width: int, palette: Palette) -> Lines:
+    """Of a document of which no page is known: how it stands, and what is wrong with it."""
+    if document.error is None:
+        return plain_lines(f"This document is {document.status}.", width, palette.muted)
+    lines = plain_lines(f"{document.status}: {document.error}", width, palette.bad)
+    return lines if document.cure is None else lines + plain_lines(f"cure: {document.cure}", width, palette.live)
 
 
 def finished(page: PageState, width: int, palette: Palette, raw: bool) -> Lines:
