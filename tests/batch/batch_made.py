@@ -1,21 +1,19 @@
 """Documents for tests of batches, and the command as users run it. Pages without print cost next to nothing."""
 
-import io
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pymupdf
+from in_process import called
 
 from ocria.batch.inputs import find_inputs
 from ocria.batch.options import BatchOptions
 from ocria.batch.run import run_batch
 from ocria.batch.tally import Tally
-from ocria.cli import main
 from ocria.document.options import ParseOptions
 from ocria.document.reader import Delta, ReadText
 from ocria.document.result import ModelInfo
@@ -109,25 +107,7 @@ class Ran:
 
 def command(*arguments, input=b"", cwd=None):
     """Run `ocria parse` in this process, in text mode and without worker processes."""
-    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
-    streams, folder = (sys.stdin, sys.stdout, sys.stderr), os.getcwd()
-    sys.stdin, sys.stdout, sys.stderr = (io.TextIOWrapper(io.BytesIO(data)) for data in (input, b"", b""))
-    try:
-        os.chdir(cwd or folder)
-        try:
-            code = main(["parse", "--mode", "text", "-j", "0", *map(str, arguments)])
-        except SystemExit as end:
-            code = end.code
-        told = []
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-            told.append(stream.buffer.getvalue())
-        return subprocess.CompletedProcess(arguments, code, *told)
-    finally:
-        os.chdir(folder)
-        sys.stdin, sys.stdout, sys.stderr = streams
-        for number, handler in before:
-            signal.signal(number, handler)
+    return called("parse", "--mode", "text", "-j", "0", *arguments, stdin=input, cwd=cwd)
 
 
 def apart(*arguments, **options):

@@ -1,5 +1,6 @@
 import random
 
+import laid_out_once  # noqa: F401
 import pymupdf
 import pytest
 from made import PARAGRAPH, samples
