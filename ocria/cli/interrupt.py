@@ -10,6 +10,12 @@ from types import FrameType
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+def interrupt_on_sigterm() -> None:
+    """From now on SIGTERM is a KeyboardInterrupt, as Ctrl-C is, so that what is half done is cleared away."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def cancel_on_signals(said: bytes | None) -> threading.Event:
     """A flag that the first SIGINT or SIGTERM sets; the second one stops at once, and a third one without clearing up.
     `said`: what is written to standard error at the first, past all buffers."""

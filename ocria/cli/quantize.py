@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ocria.cli.common import add_common, add_json
 from ocria.cli.help import epilog
+from ocria.cli.interrupt import interrupt_on_sigterm
 from ocria.cli.options import add_facts
 from ocria.cli.output import to_standard_output
 from ocria.errors import EXIT_OK, UsageError
@@ -132,6 +133,7 @@ def _quantize(options: argparse.Namespace, reporter: Reporter) -> int:
     from ocria.quant.calibration.run import check_output
     from ocria.quant.recipe import load_recipe, recipe_names
 
+    interrupt_on_sigterm()
     if options.list:
         _print_recipes([load_recipe(name) for name in recipe_names()], options.json)
         return EXIT_OK
