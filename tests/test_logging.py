@@ -1,14 +1,12 @@
 """The log beside what is shown."""
 
 import json
-import os
 import random
 import re
-import subprocess
-import sys
 
 import pymupdf
 import pytest
+from in_process import called
 
 import ocria
 from ocria import events
@@ -67,13 +65,6 @@ def made(path, **options):
         pdf.new_page().insert_text((72, 90), f"On this page are {WORDS}.")
         pdf.save(path, **options)
     return path
-
-
-def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "ocria", *map(str, arguments)],
-        stdin=subprocess.DEVNULL, capture_output=True, env={**os.environ, **environment}, timeout=300,
-    )  # fmt: skip
 
 
 def logged(path, kind, **options):
@@ -163,7 +154,7 @@ def test_a_log_that_cannot_be_opened(tmp_path, name):
     with pytest.raises(OutputError, match="log cannot be opened") as caught:
         Log(tmp_path / name)
     assert caught.value.exit_code == 6
-    result = run("parse", tmp_path / "a.pdf", "--log-file", tmp_path / name)
+    result = called("parse", tmp_path / "a.pdf", "--log-file", tmp_path / name)
     assert (result.returncode, result.stdout) == (6, b"")
     assert result.stderr.count(b"\n") == 1
 
@@ -174,7 +165,7 @@ def test_a_log_that_can_no_longer_be_written(tmp_path):
         log.say("a line")
     assert caught.value.path == "/dev/full"
     log.error("once is enough", 6)
-    result = run("parse", made(tmp_path / "a.pdf"), "--mode", "text", "--log-file", "/dev/full")
+    result = called("parse", made(tmp_path / "a.pdf"), "--mode", "text", "--log-file", "/dev/full")
     assert result.returncode == 6
     assert result.stderr == b"ocria: /dev/full: the log cannot be written: No space left on device\n"
 
@@ -183,10 +174,11 @@ def test_a_log_that_can_no_longer_be_written(tmp_path):
 def test_a_run_is_logged_from_its_settings_to_its_exit_code(tmp_path, kind):
     path = made(tmp_path / "a.pdf", encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw=SECRET, owner_pw="o")
     log = tmp_path / "log"
-    result = run("parse", path, "--mode", "text", "-q", "--password", SECRET, "--log-file", log, "--log-format", kind)
+    options = ("--mode", "text", "--log-file", log, "--log-format", kind)
+    result = called("parse", path, "-q", "--password", SECRET, *options)
     assert (result.returncode, result.stderr) == (0, b"")
     assert WORDS in result.stdout.decode()
-    failed = run("parse", path, OCRIA_PASSWORD=f"{SECRET}-not", OCRIA_LOG_FILE=str(log), OCRIA_LOG_FORMAT=kind)
+    failed = called("parse", path, OCRIA_PASSWORD=f"{SECRET}-not", OCRIA_LOG_FILE=str(log), OCRIA_LOG_FORMAT=kind)
     assert failed.returncode == 5
     text = log.read_text()
     assert SECRET not in text
@@ -214,7 +206,7 @@ def test_a_run_is_logged_from_its_settings_to_its_exit_code(tmp_path, kind):
 def test_names_of_files_are_no_lines_of_the_log(tmp_path):
     log = tmp_path / "log"
     name = f"a\n2026-01-01T00:00:00.000Z error   forged\x1b]0;x\x07{random.randrange(1000)}.pdf"
-    assert run("parse", tmp_path / name, "--log-file", log).returncode == 4
+    assert called("parse", tmp_path / name, "--log-file", log).returncode == 4
     text = log.read_text()
     assert "forged" in text
     assert not any(line.startswith("2026-01-01T00") for line in text.splitlines())
