@@ -423,6 +423,10 @@ async def test_ascii_holds_on_all_screens():
             await pilot.press(*keys)
             text = await settle(app, pilot)
             assert text.isascii(), (keys, {character for character in text if not character.isascii()})
+            if not keys:
+                assert "1 # ok" in text, "the sign in the border of the pages too"
+            if keys == ["question_mark"]:
+                assert re.search("enter +Follow", text), "keys are spelt"
 
 
 @asynchronous

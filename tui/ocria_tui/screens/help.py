@@ -14,6 +14,8 @@ from textual.widgets import Static
 from ocria_tui.keymap import ACTIONS
 from ocria_tui.screens.dialog import Dialog
 
+_SPELT = ("enter", "backspace", "left", "right", "up", "down")
+
 
 class Help(Dialog[None]):
     """Lists the bindings it is given: those that hold, whatever the keymap says."""
@@ -35,7 +37,7 @@ class Help(Dialog[None]):
         keys: dict[str, list[str]] = {}
         for each in self.active:
             if each.binding.id is not None:
-                keys.setdefault(each.binding.id, []).append(self.app.get_key_display(each.binding))
+                keys.setdefault(each.binding.id, []).append(self._key(each.binding))
         lines: list[str] = []
         group = None
         for action in ACTIONS:
@@ -45,8 +47,12 @@ class Help(Dialog[None]):
             shown = ", ".join(keys.get(action.name, ["-"]))
             lines.append(f"  {shown:<10} {action.help}")
         here = [
-            f"  {self.app.get_key_display(each.binding):<10} {each.binding.description}"
+            f"  {self._key(each.binding):<10} {each.binding.description}"
             for each in self.active
             if each.binding.id is None and each.node is not self.app and each.binding.description
         ]
         return [*lines, "", "Where you are", *here] if here else lines
+
+    def _key(self, binding: Binding) -> str:
+        """A key as the manual writes it: Textual's pictures for some have no likeness in ASCII."""
+        return binding.key if binding.key in _SPELT else self.app.get_key_display(binding)

@@ -45,7 +45,7 @@ class PageStrip(LinePane):
             return
         self.set_title(f"2 Pages {progress(document)}" if document.pages else "2 Pages")
         page = self.app.shown_page
-        self.border_subtitle = "" if page is None else f"{page.number} {glyph(page.status)[0]} {page.status}"
+        self.border_subtitle = "" if page is None else f"{page.number} {self._sign(page.status)[0]} {page.status}"
         rows = max(1, -(-len(document.order) // self._columns))
         self._fit(rows)
         self.set_lines(rows)
@@ -62,9 +62,12 @@ class PageStrip(LinePane):
         numbers = document.order[index * self._columns : (index + 1) * self._columns]
         parts = [(f"{numbers[0]:>{_LABEL - 1}} " if numbers else "", palette.muted)]
         for number in numbers:
-            sign, role = glyph(document.pages[number].status, self.app.settings.ascii)
+            sign, role = self._sign(document.pages[number].status)
             parts.append((sign, palette.cursor if number == self.app.page else palette.role(role)))
         return cut(parts)
+
+    def _sign(self, status: str) -> tuple[str, str]:
+        return glyph(status, self.app.settings.ascii)
 
     def _fit(self, rows: int) -> None:
         """Be as high as the rows need, up to a few."""
