@@ -112,6 +112,15 @@ def test_a_recording_without_colours_and_on_a_terminal_that_changes_its_size():
         assert terminal.is_restored()
 
 
+def test_a_signal_to_end_gives_the_terminal_back():
+    command = [*OCRIA, "tui", "--replay", RECORDING]
+    with Terminal(command, cwd=HERE.parents[1]) as terminal:
+        terminal.until("Documents 0/")
+        terminal.process.terminate()
+        assert terminal.end() == 130
+        assert terminal.is_restored()
+
+
 @pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"CI": "true"}], ids=str)
 def test_lines_where_an_app_would_not_do(environment):
     command = [*OCRIA, "tui", "--replay", RECORDING, "--speed", "1000"]

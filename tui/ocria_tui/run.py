@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,6 +62,7 @@ def run(
     try:
         graphics = image_widget() if images and not ascii_only and "NO_COLOR" not in os.environ else None
         app = OcriaApp(session, settings, graphics)
+        signal.signal(signal.SIGTERM, lambda number, frame: app.exit())  # which leaves the terminal as it was
         app.run()
     finally:
         session.close()
