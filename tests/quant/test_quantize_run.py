@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pymupdf
 import pytest
 import torch
 from checkpoint_made import VOCAB, make_checkpoint, save, tensors_of
@@ -15,7 +16,7 @@ from safetensors.torch import save_file
 
 from ocria.document.api import parse
 from ocria.document.reader import NANO
-from ocria.errors import CheckpointError, ConfigError, OutputError, UsageError
+from ocria.errors import CheckpointError, ConfigError, EncryptedError, OutputError, UsageError
 from ocria.model.checkpoint import load_model
 from ocria.model.weights import list_tensors
 from ocria.quant.calibration import made as made_module
@@ -321,6 +322,16 @@ def test_facts_that_the_profile_lacks_hold_for_reading_and_calibrating(tmp_path,
     # What calibration computes has the length of what production asked.
     rows = sum(sample.result.tokens_in + len(sample.result.tokens) for sample in samples)
     assert abs(report.tokens - rows) <= len(samples)
+
+
+def test_an_encrypted_file_is_not_told_to_take_a_password(tmp_path):
+    """Quantising has no option for one."""
+    with pymupdf.open() as pdf:
+        pdf.new_page()
+        pdf.save(tmp_path / "a.pdf", encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="x", owner_pw="y")
+    with pytest.raises(EncryptedError, match="without encryption") as caught:
+        load_samples(NANO, [tmp_path / "a.pdf"])
+    assert "--password" not in str(caught.value)
 
 
 def test_made_pages_are_the_same_for_a_seed(monkeypatch):

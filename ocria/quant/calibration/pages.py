@@ -10,7 +10,7 @@ from ocria.document.api import parse
 from ocria.document.options import ParseOptions
 from ocria.document.reader import Reader
 from ocria.document.source import open_source
-from ocria.errors import InputError
+from ocria.errors import EncryptedError, InputError
 from ocria.runtime.engine import Engine
 from ocria.runtime.request import Emission, Request, Result
 
@@ -98,7 +98,10 @@ class _RecordingEngine:
 
 
 def _page_count(path: str | Path) -> int:
-    source = open_source(path)
+    try:
+        source = open_source(path)
+    except EncryptedError as error:  # no password is taken here
+        raise type(error)(error.message, path=error.path, cure="Save it without encryption first.") from error
     try:
         return source.page_count
     finally:
