@@ -11,6 +11,7 @@ import time
 
 import pymupdf
 import pytest
+from in_process import called
 
 import ocria
 from ocria.document.options import ParseOptions
@@ -35,10 +36,7 @@ def locked(tmp_path):
 
 
 def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "ocria", "parse", "-j", "0", *map(str, arguments)],
-        stdin=subprocess.DEVNULL, capture_output=True, env={**os.environ, **environment}, timeout=300,
-    )  # fmt: skip
+    return called("parse", *arguments, **environment)
 
 
 @pytest.mark.parametrize("method", ["RC4_40", "RC4_128", "AES_128", "AES_256"])
@@ -74,7 +72,7 @@ def test_the_first_line_of_standard_input(locked, tmp_path):
     data = locked.read_bytes()
     for arguments, stdin in (([locked], b""), (["-"], data)):
         result = subprocess.run(
-            [sys.executable, "-m", "ocria", "parse", *map(str, arguments), "--password-file", "-"],
+            [sys.executable, "-m", "ocria", "parse", "-j", "0", *map(str, arguments), "--password-file", "-"],
             input=SECRET.encode() + b"\r\n" + stdin, capture_output=True, timeout=300,
         )  # fmt: skip
         assert (result.returncode, result.stderr) == (0, b"")
@@ -168,7 +166,7 @@ class Terminal:
         self.side, other = pty.openpty()
         environment = {name: value for name, value in os.environ.items() if name != "OCRIA_PASSWORD"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ocria", "parse", *map(str, arguments)], stdin=other, stderr=other,
+            [sys.executable, "-m", "ocria", "parse", "-j", "0", *map(str, arguments)], stdin=other, stderr=other,
             stdout=subprocess.PIPE, start_new_session=True, env=environment,
         )  # fmt: skip
         os.close(other)
