@@ -46,7 +46,7 @@ def parse_ranges(text: str) -> list[tuple[int, int | None]]:
     """`(first, last)` of each part, `last` None for an open end.
 
     Raises:
-        UsageError: malformed or reversed.
+        UsageError: malformed, reversed, or with a page 0.
     """
     ranges: list[tuple[int, int | None]] = []
     for part in text.split(","):
@@ -55,6 +55,8 @@ def parse_ranges(text: str) -> list[tuple[int, int | None]]:
             raise UsageError(f"{text!r} is not a page range", cure="Write for example 1-3,8")
         first = int(match[1])
         last = first if match[2] is None else int(match[2]) if match[2] else None
+        if first < 1:
+            raise UsageError(f"there is no page {first}: pages are counted from 1")
         if last is not None and last < first:
             raise UsageError(f"the page range {part.strip()!r} is reversed")
         ranges.append((first, last))

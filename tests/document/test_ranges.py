@@ -26,6 +26,11 @@ def test_bad_ranges_are_refused(text):
         select_pages(text, 10)
 
 
+def test_a_page_0_is_refused_before_a_document_is_there():
+    with pytest.raises(UsageError, match="no page 0"):
+        parse_ranges("2,0-3")
+
+
 def test_a_reversed_range_is_named():
     with pytest.raises(UsageError, match="'7-5' is reversed"):
         parse_ranges("1-3, 7-5")
