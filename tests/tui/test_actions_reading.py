@@ -1,6 +1,6 @@
 """Pause, cancel, retry, by keys: what the session is asked, and what is asked of the user first."""
 
-from driven import app_of, asked, asynchronous, fill, notices, problem
+from driven import app_of, asked, asynchronous, fill, notices, problem, until
 from fake_session import FakeSession, halfway
 from ocria_tui.messages import DocumentQueued, PausedChanged, SessionEnded
 from ocria_tui.screens.confirm import Confirm
@@ -132,10 +132,12 @@ async def test_a_recording_has_no_engine():
         await pilot.press("p", "ctrl+r")
         assert {name for name, *_ in session.asked} - {"draw"} == {"start", "pause", "restart"}
         assert (app.state.documents, app.document, app.page) == ({}, None, None)
-        halfway(session)
+        session.say(DocumentQueued("report.pdf"))
         app.poll()
-        await pilot.pause()
-        assert (app.document, app.page, len(app.state.documents)) == ("report.pdf", 4, 3)
+        assert (app.document, app.page) == ("report.pdf", None), "no page of it has come again"
+        halfway(session)
+        await until(pilot, lambda: (app.document, app.page) == ("report.pdf", 4))
+        assert len(app.state.documents) == 3
         await pilot.press("q")
         await pilot.pause()
         assert not app.is_running, "nothing is lost, so nothing is asked"

@@ -175,7 +175,9 @@ class OcriaApp(Actions, App[None]):
         if document is None:
             return
         if page is None:
-            page = self._last_pages.get(path) or (document.order[0] if document.order else None)
+            page = self._last_pages.get(path)
+            if page not in document.pages:
+                page = document.order[0] if document.order else None
         if (path, page) != (self.document, self.page):
             self._shown_at = time.monotonic()
             self.document, self.page = path, page
