@@ -163,6 +163,14 @@ def test_rows_that_would_vanish(rng):
     assert measure(weight, quantise_module(weight, Format("fp8-channel"))).zeroed_rows == ()
 
 
+@pytest.mark.parametrize("format", ["fp8-tensor", "fp8-channel", "fp8-block", "nvfp4"])
+def test_a_weight_that_is_no_number_is_named(layer, format):
+    weight, x = layer
+    weight[7, 9] = float("nan")
+    with pytest.raises(CheckpointError, match=r"^some\.layer: NaN or infinity"):
+        quantise_module(weight, Format(format), statistics_of(x), name="some.layer")
+
+
 def test_what_is_missing_is_asked_for(layer):
     weight, x = layer
     for name in ("fp8-tensor", "nvfp4-w4a4"):

@@ -56,7 +56,10 @@ def quantise_module(
             raise UsageError(f"{name}: {format} has no factors for columns of the input")
         met = met / pre_quant_scale
         statistics = statistics and statistics.divided(1 / pre_quant_scale)
-    made = _made(met, format, statistics, search, gptq, dialect, amax)
+    try:
+        made = _made(met, format, statistics, search, gptq, dialect, amax)
+    except CheckpointError as error:
+        raise CheckpointError(f"{name}: {error.message}", path=error.path, cure=error.cure) from error
     rows = measure(met, made).zeroed_rows
     if rows and format.kind == "nvfp4" and search != "sweep":
         made = _made(met, format, statistics, "sweep", gptq, dialect, amax)
