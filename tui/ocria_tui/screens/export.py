@@ -46,6 +46,7 @@ class Export(Dialog[tuple[tuple[str, ...], str, bool]]):
                 yield Button("Write (ctrl+s)", id="take", variant="primary", compact=True)
 
     @on(Input.Submitted)
+    @on(Checklist.Submitted)
     @on(Button.Pressed, "#take")
     def action_take(self) -> None:
         selected = self.query_one("#formats", Checklist).selected

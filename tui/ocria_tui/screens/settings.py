@@ -54,6 +54,7 @@ class Settings(Dialog[dict[str, Any]]):
                 yield Button("Save (ctrl+s)", id="save", variant="primary", compact=True)
 
     @on(Input.Submitted)
+    @on(Checklist.Submitted)
     @on(Button.Pressed, "#save")
     def action_save(self) -> None:
         formats = self.query_one("#formats", Checklist).selected
