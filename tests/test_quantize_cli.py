@@ -156,6 +156,15 @@ def test_what_it_refuses(arguments, code, said, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]
 
 
+def test_a_search_needs_more_than_one_line(tmp_path, capsys):
+    image = Image.new("L", (500, 90), 255)
+    ImageDraw.Draw(image).text((20, 20), "One line", font=ImageFont.load_default(40), fill=0)
+    image.save(tmp_path / "line.png")
+    code, out, err = run("nano", "--search", "--report", "found", "--calib", "line.png", capsys=capsys)
+    assert (code, out) == (2, "")
+    assert "--held-out" in err
+
+
 def test_without_a_model_usage_is_told(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["quantize", "--recipe", "fp8"])

@@ -197,6 +197,9 @@ def _search(options: argparse.Namespace, reporter: Reporter) -> int:
         calibration, held_out = samples, _load(options, options.held_out, reporter)
     else:
         half = len(samples) // 2
+        if not half:
+            cure = "Give more pages, or others with --held-out."
+            raise UsageError("a search needs something to calibrate on and something to measure on", cure=cure)
         calibration, held_out = samples[:half], samples[half:]
     found = run_search(
         options.checkpoint, held_out, Path(options.report), calibration=calibration, settings=settings, bound=bound,

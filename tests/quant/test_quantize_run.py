@@ -360,6 +360,20 @@ def test_nothing_is_overwritten(tmp_path, rng, existing):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_what_another_run_wrote_meanwhile_stays(tmp_path):
+    out = tmp_path / "out"
+
+    def overtaken():
+        with run_module.fresh_folder(out) as part:
+            (part / "mine").touch()
+            out.mkdir()
+            (out / "theirs").touch()
+
+    with pytest.raises(OutputError, match="out: is there already"):
+        overtaken()
+    assert sorted(tmp_path.rglob("*")) == [out, out / "theirs"]
+
+
 @pytest.mark.parametrize("how", [KeyboardInterrupt, CheckpointError("broken"), OSError(28, "No space left on device")])
 def test_nothing_is_left_of_a_run_that_breaks_off(tmp_path, rng, how):
     source = make_checkpoint(tmp_path / "plain", rng)

@@ -113,6 +113,7 @@ def fresh_folder(out: Path) -> Iterator[Path]:
         part.mkdir()
         try:
             yield part
+            check_output(out)  # another run may have filled it meanwhile
             part.rename(out)
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)

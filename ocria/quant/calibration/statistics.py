@@ -222,7 +222,8 @@ class _Moments:
     def statistics(self, name: str) -> InputStatistics:
         mean_abs, mean_square = (self._sum / max(1, self.tokens)).float()
         if not mean_square.isfinite().all():
-            raise CheckpointError(f"{name} receives NaN or infinity from calibration pages")
+            message = f"{name} receives NaN or infinity from calibration pages"
+            raise CheckpointError(message, cure="Was the checkpoint saved whole?")
         return InputStatistics(self.tokens, mean_abs, mean_square, self._amax, self._rows, self.hessian)
 
     def _add_hessian(self, x: torch.Tensor, before: int) -> None:
