@@ -276,6 +276,18 @@ async def test_what_is_looked_for_is_marked_and_in_sight():
 
 
 @asynchronous
+async def test_pages_that_are_kept_are_shown_though_none_is_read():
+    session = FakeSession()
+    session.say(DocumentQueued("report.pdf"))
+    async with app_of(session) as (app, pilot):
+        session.say(DocumentQueued("report.pdf", (3, 4)), DocumentStarted("report.pdf", 0))
+        session.say(*(PageDone("report.pdf", page, "ok", "model", 0.1, 9, MARKDOWN) for page in (3, 4)))
+        text = await settle(app, pilot)
+        assert (app.page, app.following) == (3, True)
+        assert "Levels were measured daily" in text
+
+
+@asynchronous
 async def test_it_follows_what_is_read_until_the_user_goes_elsewhere():
     session = FakeSession()
     halfway(session)

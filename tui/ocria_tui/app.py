@@ -165,8 +165,8 @@ class OcriaApp(Actions, App[None]):
     def _follow(self) -> None:
         """Show the page that is read, each for a while."""
         if self.state.reading is None:
-            if self.document is None and self.state.documents:
-                self._choose(next(iter(self.state.documents)), None)
+            if self.page is None and self.state.documents:  # all that is there may be kept from an earlier run
+                self._choose(self.document or next(iter(self.state.documents)), None)
         elif self.state.reading != (self.document, self.page) and time.monotonic() - self._shown_at >= DWELL_S:
             self._choose(*self.state.reading)
 
