@@ -60,7 +60,11 @@ class Terminal:
 
     def press(self, keys):
         """Characters as a keyboard sends them."""
-        os.write(self._side, keys.encode())
+        self.send(keys.encode())
+
+    def send(self, keys):
+        """Bytes, whatever they are."""
+        os.write(self._side, keys)
 
     def until(self, true):
         """Read on until something is so; `true`: text on the screen, or a function of this."""

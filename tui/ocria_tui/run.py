@@ -58,11 +58,13 @@ def run(
         return run_plain(session, fail_on=fail_on)
     from ocria_tui.app import OcriaApp
     from ocria_tui.graphics import image_widget
+    from ocria_tui.terminal import Terminal
 
     try:
         graphics = image_widget() if images and not ascii_only and "NO_COLOR" not in os.environ else None
         app = OcriaApp(session, settings, graphics)
         signal.signal(signal.SIGTERM, lambda number, frame: app.exit())  # which leaves the terminal as it was
+        app.driver_class = Terminal
         app.run()
     finally:
         session.close()
