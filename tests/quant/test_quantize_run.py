@@ -3,7 +3,9 @@ behind. A small random checkpoint, and once the embedded model on a drawn page."
 
 import dataclasses
 import json
+import resource
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -358,6 +360,21 @@ def test_nothing_is_overwritten(tmp_path, rng, existing):
     with pytest.raises(OutputError, match="is there already"):
         quantize(source, load_recipe("fp8"), [], out)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_disk_that_is_full_is_told(tmp_path, rng):
+    """Files of more than 64 KiB cannot be written, which safetensors tells in an error of its own."""
+    source = make_checkpoint(tmp_path / "plain", rng)
+    (tmp_path / "results").mkdir()
+    kept, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, kept[1]))
+    try:
+        with pytest.raises(OutputError, match="cannot be written"):
+            quantize(source, load_recipe("fp8"), [], tmp_path / "results" / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert list((tmp_path / "results").iterdir()) == []
 
 
 def test_what_another_run_wrote_meanwhile_stays(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from ocria import __version__
@@ -197,7 +198,10 @@ class _Shards:
         part = self._part(len(self._placed))
         part.touch()
         mode = part.stat().st_mode
-        save_file(self._held, part, metadata={"format": "pt"})
+        try:
+            save_file(self._held, part, metadata={"format": "pt"})
+        except SafetensorError as error:  # what the library makes of an OSError
+            raise OutputError(f"cannot be written: {error}", path=self._folder) from error
         part.chmod(mode)  # the library's own is for the owner alone
         self._placed.append(list(self._held))
         self._held, self._bytes = {}, 0
