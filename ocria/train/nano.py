@@ -23,7 +23,7 @@ from ocria.train.batches import Renderer, batches
 from ocria.train.evaluate import evaluate
 from ocria.train.export import export, load_exported
 from ocria.train.learner import Learner
-from ocria.train.muon import Muon
+from ocria.train.muon import Muon, fast_bf16
 from ocria.train.together import Together
 
 # Share of the budget at which a stage ends, and the longest line in it.
@@ -184,7 +184,7 @@ class Run:
         rate = self.rate()
         self.optimisers[0].param_groups[0]["lr"] = self.args.lr * rate
         self.optimisers[1].param_groups[0]["lr"] = self.args.lr / 3 * rate
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=fast_bf16(torch.device("cpu"))):
             features = self.learner.encode(torch.from_numpy(batch.images))
             ctc = self.learner.ctc_loss(features, batch.texts)
             decoder = self.learner.decoder_loss(features, batch.texts, 0.08, self.generator) if self.joint else None

@@ -81,11 +81,11 @@ def test_lines_are_read_as_without_drafts(nano, lines, read_plainly, rng, draft,
         max_batch=int(rng.integers(1, 14)), admit_group=1, overlap=bool(rng.integers(2)), prefill_rows=300,
         draft=draft, draft_rows=rows,
     )  # fmt: skip
-    engine, half = Engine(nano, options), rng.permutation(len(lines))[: len(lines) // 2].tolist()
-    requests = [lines[i] for i in half]
+    engine, some = Engine(nano, options), rng.permutation(len(lines))[: len(lines) // 4].tolist()
+    requests = [lines[i] for i in some]
     results = engine.run(requests)
     engine.check_integrity()
-    ties = check_lossless(nano, requests, [read_plainly[i] for i in half], results)
+    ties = check_lossless(nano, requests, [read_plainly[i] for i in some], results)
     assert ties <= 3, "as good as equal is rare"
     assert sum((r.acceptance.accepted for r in results), 0) == engine.metrics.acceptance.accepted > 0
 

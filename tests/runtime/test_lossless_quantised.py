@@ -65,7 +65,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def some(lines):  # noqa: F811
-    return lines[:8]
+    return lines[:6]
 
 
 def check(model, activations, requests, plain, results):
