@@ -180,7 +180,10 @@ def test_an_interrupt_leaves_nothing(tmp_path):
     place = tmp_path / "place"
     arguments = ["nano", "--recipe", "nvfp4", "--limit", "8", "-o", place / "out"]
     command = [sys.executable, "-m", "ocria", "quantize", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"CI": "1"})
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"CI": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs of a shell ignore Ctrl-C
+    )  # fmt: skip
     end = time.monotonic() + 500
     while not (place.is_dir() and list(place.iterdir())) and process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
