@@ -147,7 +147,7 @@ def load_network(
     ignored = tuple(sorted(name for name in found if LEFT_OUT.fullmatch(name)))
     by_target: dict[str, TensorInfo] = {}
     for name in (name for name in found if name not in ignored):
-        info = by_target.setdefault(_target(name, config), found[name])
+        info = by_target.setdefault(network_name(name, config), found[name])
         if info.name != name:
             raise CheckpointError(f"{name} and {info.name} are the same tensor", path=found[name].file)
     head = by_target.pop(HEAD, None) if config.tie_word_embeddings else None
@@ -178,7 +178,7 @@ def load_network(
     return network.eval(), report
 
 
-def _target(name: str, config: ModelConfig) -> str:
+def network_name(name: str, config: ModelConfig) -> str:
     """The network's name of a tensor. Text-only re-saves call `model.X` what is `model.language_model.X`."""
     text_only = config.vision is None and not name.startswith(("model.language_model.", "model.visual."))
     return re.sub(r"^model\.", "model.language_model.", name) if text_only else name
@@ -235,7 +235,7 @@ def _take_kv_scales(
         if LEFT_OUT.fullmatch(f"{attention}.k_scale"):
             ignored += [f"{attention}.k_scale", f"{attention}.v_scale"]
             continue
-        module = modules.get(_target(f"{attention}.k_scale", config).removesuffix(".k_scale"))
+        module = modules.get(network_name(f"{attention}.k_scale", config).removesuffix(".k_scale"))
         if not isinstance(module, GatedAttention):
             raise CheckpointError(f"scales of keys and values for {attention}, which is no attention layer")
         module.kv_scale = torch.stack(quantized.kv_scales(attention)).to(device)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ocria.model.checkpoint import EMBEDDING, HEAD, KEPT_FP32
+from ocria.model.checkpoint import EMBEDDING, HEAD, KEPT_FP32, network_name
 from ocria.model.config import ModelConfig
 from ocria.model.network import Qwen35
 from ocria.model.weights import TensorInfo, list_tensors
@@ -63,13 +63,13 @@ def parts_of_checkpoint(folder: Path) -> list[Part]:
     tied = config.tie_word_embeddings and HEAD not in contents.plain
     parts = []
     for name, info in contents.plain.items():
-        name = _in_network(name, config)
+        name = network_name(name, config)
         if tied and name == EMBEDDING:
             name = HEAD
         if name == HEAD or (name.startswith(_DECODER) and name != EMBEDDING):
             parts.append(Part(name.rpartition(".")[0], "plain", "plain", _nbytes(info)))
     for module, layout in contents.modules.items():
-        module = _in_network(f"{module}.weight", config).removesuffix(".weight")
+        module = network_name(f"{module}.weight", config).removesuffix(".weight")
         if f"{module}.weight" == HEAD or module.startswith(_DECODER):
             parts += [
                 Part(module, layout.kind, _FILE_ROLES.get(role, role), _nbytes(info))
@@ -125,9 +125,3 @@ def _nbytes(info: TensorInfo) -> int:
     for side in info.shape:
         size *= side
     return size
-
-
-def _in_network(name: str, config: ModelConfig) -> str:
-    """The network's name of a tensor: text-only files call `model.X` what is `model.language_model.X`."""
-    text_only = config.vision is None and not name.startswith((_DECODER, "model.visual."))
-    return re.sub(r"^model\.", _DECODER, name) if text_only else name

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from ocria.errors import CheckpointError
+from ocria.model.checkpoint import network_name
 from ocria.model.config import ModelConfig
 from ocria.model.hub import Source, find_model
 from ocria.model.weights import DTYPES, TensorInfo, list_tensors, read_tensors
@@ -55,8 +56,7 @@ class PlainCheckpoint:
 
     def in_network(self, name: str) -> str:
         """The network's name of a module or tensor: text-only files call `model.X` what is `model.language_model.X`."""
-        text_only = self.config.vision is None and not name.startswith("model.language_model.")
-        return name.replace("model.", "model.language_model.", 1) if text_only and name.startswith("model.") else name
+        return network_name(name, self.config)
 
     def nbytes(self, module: str) -> int:
         """Bytes of a linear layer's weight in the files; of a tied head none."""

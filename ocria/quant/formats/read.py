@@ -94,10 +94,6 @@ class QuantizedCheckpoint(Mapping[str, Weight]):
         """Of the tensors that make up a weight."""
         return [info.name for info in self._contents.modules[module].parts.values()]
 
-    def kv_names(self) -> list[str]:
-        """Of the tensors with the scales of cached keys and values."""
-        return [info.name for pair in self._contents.kv.values() for info in pair.values()]
-
     def kv_scales(self, attention: str) -> tuple[torch.Tensor, torch.Tensor]:
         """The scales of an attention module's cached keys and values, fp32 `[]`."""
         pair = self._contents.kv[attention]
