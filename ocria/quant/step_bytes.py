@@ -4,7 +4,6 @@ The step reads everything of the text decoder once, and the head, however many r
 looks up a few rows, which are not counted. Where the head is tied and not quantised, it is the embedding, and is.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +14,8 @@ from torch import nn
 from ocria.model.checkpoint import EMBEDDING, HEAD, KEPT_FP32, network_name
 from ocria.model.config import ModelConfig
 from ocria.model.network import Qwen35
-from ocria.model.weights import TensorInfo, list_tensors
+from ocria.model.weights import list_tensors
+from ocria.quant.calibration.source import file_bytes
 from ocria.quant.formats.contents import find_contents
 from ocria.quant.recipe import Format
 from ocria.quant.tensors import BLOCK, GROUP, Fp8Weight, Nvfp4Weight, Weight
@@ -67,12 +67,12 @@ def parts_of_checkpoint(folder: Path) -> list[Part]:
         if tied and name == EMBEDDING:
             name = HEAD
         if name == HEAD or (name.startswith(_DECODER) and name != EMBEDDING):
-            parts.append(Part(name.rpartition(".")[0], "plain", "plain", _nbytes(info)))
+            parts.append(Part(name.rpartition(".")[0], "plain", "plain", file_bytes(info)))
     for module, layout in contents.modules.items():
         module = network_name(f"{module}.weight", config).removesuffix(".weight")
         if f"{module}.weight" == HEAD or module.startswith(_DECODER):
             parts += [
-                Part(module, layout.kind, _FILE_ROLES.get(role, role), _nbytes(info))
+                Part(module, layout.kind, _FILE_ROLES.get(role, role), file_bytes(info))
                 for role, info in layout.parts.items()
             ]
     return parts
@@ -117,11 +117,3 @@ def _parts(module: str, weight: Weight) -> list[Part]:
         found |= {"input": weight.input_multiplier, "pre_quant_scale": weight.pre_quant_scale}
         kind = "nvfp4"
     return [Part(module, kind, role, tensor.nbytes) for role, tensor in found.items() if tensor is not None]
-
-
-def _nbytes(info: TensorInfo) -> int:
-    """Of a tensor in a file; its dtype tells the bits, as in `BF16` and `F8_E4M3`."""
-    size = int(re.match(r"[A-Z]+(\d+)", info.dtype)[1]) // 8
-    for side in info.shape:
-        size *= side
-    return size
