@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +12,21 @@ import torch
 from PIL import Image
 
 
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """A step of one token a request. batch: requests; length: rows of each that attention sees, padding included;
+    seconds: to the start of the next one, or to the end; inside: of them those in the model."""
+
+    batch: int
+    length: int
+    seconds: float
+    inside: float
+
+
 class Transformers:
     """`Qwen3_5ForConditionalGeneration` with the checkpoint's own image processor, greedy, left-padded batches.
 
-    Needs transformers 5.2 or newer (the `bench` extra).
+    `decoding` are the steps of the last call of `generate`. Needs transformers 5.2 or newer (the `bench` extra).
     """
 
     def __init__(self, folder: Path, prompt_ids: list[int], pad_id: int, max_tokens: int, dtype, device: str):
@@ -24,24 +38,31 @@ class Transformers:
         logging.disable_progress_bar()
         self._model = Qwen3_5ForConditionalGeneration.from_pretrained(folder, dtype=dtype).to(device).eval()
         self._processor = AutoImageProcessor.from_pretrained(folder)
-        self._prompt, self._pad, self._max_tokens, self._device = prompt_ids, pad_id, max_tokens, device
+        self._prompt, self._pad, self._device = prompt_ids, pad_id, device
+        self.max_tokens = max_tokens
+        self.decoding: list[Decoding] = []
         self._image_token = self._model.config.image_token_id
+        self._passes: list[tuple[int, int, int, float, float]] = []  # batch, rows, length, start, end
+        self._model.register_forward_pre_hook(self._begin, with_kwargs=True)
+        self._model.register_forward_hook(self._end)
 
     @torch.inference_mode()
-    def generate(self, images: list[np.ndarray], batch: int) -> list[list[int]]:
+    def generate(self, images: list[np.ndarray], batch: int, max_tokens: int | None = None) -> list[list[int]]:
         """Output token ids of each line image (uint8 `[H, W]`), without padding and end tokens.
 
         Lines are taken widest first, so that a batch holds lines alike and little is padded.
         """
         order = sorted(range(len(images)), key=lambda n: -images[n].shape[1])
         outputs: list[list[int]] = [[]] * len(images)
+        self.decoding = []
         for start in range(0, len(order), batch):
             chosen = order[start : start + batch]
-            for number, ids in zip(chosen, self._batch([images[n] for n in chosen]), strict=True):
+            found = self._batch([images[n] for n in chosen], max_tokens or self.max_tokens)
+            for number, ids in zip(chosen, found, strict=True):
                 outputs[number] = ids
         return outputs
 
-    def _batch(self, images: list[np.ndarray]) -> list[list[int]]:
+    def _batch(self, images: list[np.ndarray], max_tokens: int) -> list[list[int]]:
         pixels = self._processor(
             images=[Image.fromarray(image).convert("RGB") for image in images], return_tensors="pt"
         )
@@ -50,6 +71,7 @@ class Transformers:
         longest = max(map(len, prompts))
         ids = torch.tensor([[self._pad] * (longest - len(p)) + p for p in prompts], device=self._device)
         mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=self._device)
+        self._passes = []
         out = self._model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -57,10 +79,23 @@ class Transformers:
             pixel_values=pixels["pixel_values"].to(self._device, self._model.dtype),
             image_grid_thw=pixels["image_grid_thw"].to(self._device),
             do_sample=False,
-            max_new_tokens=self._max_tokens,
+            max_new_tokens=max_tokens,
             pad_token_id=self._pad,
         )
-        return [self._until_end(row) for row in out[:, longest:].tolist()]
+        answers = [self._until_end(row) for row in out[:, longest:].tolist()]
+        # The host waits for every step's tokens to see whether all have ended, so starts are apart as steps are.
+        over = (0, 0, 0, time.perf_counter(), 0.0)
+        for (count, rows, length, start, end), after in pairwise([*self._passes, over]):
+            if rows == 1:
+                self.decoding.append(Decoding(count, length, after[3] - start, end - start))
+        return answers
+
+    def _begin(self, model, positional, named) -> None:
+        (count, rows), length = named["input_ids"].shape, named["attention_mask"].shape[1]
+        self._passes.append((count, rows, length, time.perf_counter(), 0.0))
+
+    def _end(self, model, positional, output) -> None:
+        self._passes[-1] = (*self._passes[-1][:4], time.perf_counter())
 
     def _expanded(self, image_tokens: int) -> list[int]:
         at = self._prompt.index(self._image_token)
