@@ -19,23 +19,18 @@ import platform
 import sys
 import time
 from collections import defaultdict
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-from samples import SamplesNotFound, find_samples, load_items
+from gate import TIE, gate
+from page_lines import BORN, SCANS, Line, even, file_lines, sample_lines
+from samples import SamplesNotFound
 from throughput import PAGES
 
 from ocria.document.reader import NANO
 from ocria.errors import OcriaError
 
 PLAIN = "none"
-TIE = 1e-4
-"""Logits that are nearer to each other than this may come out in either order."""
-SCANS, BORN = "scans", "born digital"
-PDF_DPI = 200
 SHOWN = 15  # positions of a block in the table
 
 
@@ -54,67 +49,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="compare answers and count drafts; time nothing")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw what holds at each position, and the speeds")
     return parser.parse_args(argv)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """kind: `SCANS` or `BORN`; image uint8 `[40, W]`; guess: what a text layer says of it."""
-
-    kind: str
-    image: np.ndarray
-    guess: str | None
-
-
-def pdf_lines(path: Path, pages: range | None = None) -> list[Line]:
-    """The lines of the pages of a PDF, rendered at `PDF_DPI`, with guesses from its text layer."""
-    from ocria.document.guess import line_guesses
-    from ocria.document.lines import find_lines
-    from ocria.document.read_pages import to_gray
-    from ocria.document.source import open_source
-    from ocria.model.line import line_image
-
-    found = []
-    with closing(open_source(path)) as source:
-        for number in pages or range(1, source.page_count + 1):
-            page = source.page(number)
-            pixels = to_gray(page.render(PDF_DPI))
-            lines = find_lines(pixels).lines
-            boxes = [tuple(float(v) * 72 / PDF_DPI for v in line.box) for line in lines]
-            for line, guess in zip(lines, line_guesses(page.words(), boxes), strict=True):
-                found.append(Line(BORN, line_image(line.crop), guess))
-    return found
-
-
-def image_lines(path: Path) -> list[Line]:
-    """The lines of a scan."""
-    from readers import grey_image
-
-    from ocria.document.lines import find_lines
-    from ocria.model.line import line_image
-
-    return [Line(SCANS, line_image(line.crop), None) for line in find_lines(grey_image(path)).lines]
-
-
-def file_lines(path: Path) -> list[Line]:
-    return pdf_lines(path) if path.suffix.lower() == ".pdf" else image_lines(path)
-
-
-def sample_lines(folder: str) -> list[Line]:
-    """The lines of the real samples: scanned pages, and the first pages of born-digital PDFs."""
-    found = []
-    for item in load_items(find_samples(folder), ["books", "borders", "test", "magazine", "born"]):
-        found += image_lines(item.path) if item.page is None else pdf_lines(item.path, range(item.page, item.page + 1))
-    return found
-
-
-def even(lines: list[Line], limit: int) -> list[Line]:
-    """At most `limit` lines of each kind, from everywhere."""
-    kept = []
-    for kind in (SCANS, BORN):
-        of_kind = [line for line in lines if line.kind == kind]
-        step = max(1.0, len(of_kind) / limit)
-        kept += [of_kind[int(i * step)] for i in range(min(limit, len(of_kind)))]
-    return kept
 
 
 class Side:
@@ -149,29 +83,6 @@ class Side:
     def how(self) -> str:
         """What it came to."""
         return next(iter(self._engines.values())).options.levers()
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Answers that are not those of plain decoding: lines, and of them those where the two tokens that differ first
-    are within `TIE` of each other."""
-
-    different: int
-    ties: int
-
-
-def gate(plain: list, others: list, requests: list, teacher) -> Gate:
-    """Compare the answers of two sides."""
-    different = ties = 0
-    for request, a, b in zip(requests, plain, others, strict=True):
-        if a.tokens == b.tokens and a.finish_reason == b.finish_reason:
-            continue
-        different += 1
-        pairs = enumerate(zip(a.tokens, b.tokens, strict=False))
-        first = next((i for i, (x, y) in pairs if x != y), min(len(a.tokens), len(b.tokens)))
-        regrets = teacher.regrets(request, b)
-        ties += first < len(regrets) and float(regrets[first]) < TIE
-    return Gate(different, ties)
 
 
 def measure(sides: dict[str, Side], lines: list[Line], batches: list[int], repeats: int) -> dict:
