@@ -38,24 +38,32 @@ def random_model(config: ModelConfig, dtype: torch.dtype, device: str, seed: int
     """A model of a configuration, its weights random."""
     with torch.device("meta"):
         network = Qwen35(config)
-    generator = torch.Generator(device).manual_seed(seed)
-    for name, parameter in list(network.named_parameters()):
-        kept = torch.float32 if KEPT_FP32.fullmatch(name) else dtype
-        # Matrices keep the size of what they multiply; vectors (norms, biases, rates) stay small.
-        scale = parameter[0].numel() ** -0.5 if parameter.ndim > 1 else 0.1
-        values = torch.randn(parameter.shape, generator=generator, device=device).mul_(scale).to(kept)
-        module, _, leaf = name.rpartition(".")
-        setattr(network.get_submodule(module), leaf, nn.Parameter(values, requires_grad=False))
+    random_parameters(network, dtype, device, seed)
     profile = Profile(name="random", unit="page", prompt="", dialect="markdown", max_output_tokens=4096)
     tokenizer = made_up_tokenizer(config.text.vocab_size)
     return SimpleNamespace(network=network.eval(), tokenizer=tokenizer, config=config, profile=profile, image=None)
 
 
+def random_parameters(network: nn.Module, dtype: torch.dtype, device: str, seed: int) -> nn.Module:
+    """The network, which is on the meta device, with random parameters on another one. Matrices keep the size of what
+    they multiply; vectors (norms, biases, rates) stay small."""
+    generator = torch.Generator(device).manual_seed(seed)
+    for name, parameter in list(network.named_parameters()):
+        kept = torch.float32 if KEPT_FP32.fullmatch(name) else dtype
+        scale = parameter[0].numel() ** -0.5 if parameter.ndim > 1 else 0.1
+        values = torch.randn(parameter.shape, generator=generator, device=device).mul_(scale).to(kept)
+        module, _, leaf = name.rpartition(".")
+        setattr(network.get_submodule(module), leaf, nn.Parameter(values, requires_grad=False))
+    return network
+
+
 def made_up_tokenizer(size: int) -> Tokenizer:
-    """`size` tokens, each of four letters, without merges."""
+    """`size` tokens, each of four letters, without merges; a text of such words is the tokens it was made of."""
     words = map("".join, itertools.product(string.ascii_letters, repeat=4))
     vocabulary = {word: number for number, word in enumerate(itertools.islice(words, size))}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
+    word = tokenizers.Regex("[A-Za-z]{4}")
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(word, behavior="isolated")
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(str(Path(folder) / "tokenizer.json"))
