@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -105,12 +106,17 @@ class ReaderLike(Protocol):
 class Reader:
     """A loaded checkpoint and its engine.
 
+    Args:
+        options: which checkpoint, and how it is run.
+        shared: documents in several threads use it at the same time, in one batch of the engine; without it one
+            waits for the other. Such a reader is to be closed.
+
     Raises:
         EngineError: the checkpoint or the device cannot be used.
         UsageError: a fact about the checkpoint is unknown and was not given.
     """
 
-    def __init__(self, options: ParseOptions | None = None):
+    def __init__(self, options: ParseOptions | None = None, shared: bool = False):
         options = options or ParseOptions()
         if options.model is None and not (NANO / "config.json").is_file():
             raise ModelNotFoundError(
@@ -123,6 +129,7 @@ class Reader:
         from ocria.model.checkpoint import load_model
         from ocria.model.identity import weights_version
         from ocria.runtime.engine import Engine
+        from ocria.runtime.shared import SharedEngine
 
         if options.threads is not None:
             torch.set_num_threads(options.threads)
@@ -136,7 +143,9 @@ class Reader:
         self.model = ModelInfo(profile.name, loaded.source.revision or weights_version(loaded.source.folder))
         self._prompt = loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
         self._clock = _Clock()
-        self._engine = Engine(loaded.with_profile(profile), placed.options, self._clock)
+        engine = SharedEngine if shared else Engine
+        self._engine = engine(loaded.with_profile(profile), placed.options, self._clock)
+        self._shared, self._ids = shared, itertools.count()
         self._timeout_s, self._tick_interval_s = options.page_timeout, placed.options.tick_interval_s
         self.about = f"{placed}; {plan}"
         """Device, dtype, the levers that are on and the memory plan, for people."""
@@ -144,6 +153,15 @@ class Reader:
     def ran(self) -> str:
         """How the engine's steps really ran so far, and what became of drafts, for people."""
         return f"{self._engine.ran()}; {self._engine.metrics.acceptance}"
+
+    def tick(self) -> EngineTick:
+        """What the engine does now, for all who use it."""
+        return self._engine.tick()
+
+    def close(self) -> None:
+        """End a shared reader; what is being read in other threads ends with an EngineError."""
+        if self._shared:
+            self._engine.close()
 
     def stream(self, images: Sequence[np.ndarray], guesses: Sequence[str | None] | None = None) -> Reading:
         """See `ReaderLike.stream`. An image that cannot be used gets a result with the status `failed`."""
@@ -162,26 +180,26 @@ class Reader:
             owners += [index] * len(cut)
         limits = Limits(timeout_s=self._timeout_s)
         requests = [
-            Request(number, self._prompt, [piece], limits, guess=guess)
-            for number, (piece, guess) in enumerate(pieces)
+            Request(next(self._ids), self._prompt, [piece], limits, guess=guess) for piece, guess in pieces
         ]
+        owner_of = {int(request.id): owner for request, owner in zip(requests, owners, strict=True)}
         whole = Counter(owners)
         results: dict[int, ReadText] = {}
         ticked = time.monotonic()
         for emission in self._engine.stream(requests):
             number = int(emission.id)
             for event in emission.events:
-                self._obey((yield Told(owners[number], event)), owners)
+                self._obey((yield Told(owner_of[number], event)), owner_of)
             if time.monotonic() - ticked >= self._tick_interval_s:
                 ticked = time.monotonic()
-                self._obey((yield self._engine.tick()), owners)
+                self._obey((yield self._engine.tick()), owner_of)
             # The pieces of a split line come in any order: their text is not streamed.
-            if emission.text and whole[owners[number]] == 1:
-                self._obey((yield Delta(owners[number], emission.text)), owners)
+            if emission.text and whole[owner_of[number]] == 1:
+                self._obey((yield Delta(owner_of[number], emission.text)), owner_of)
             if emission.result is not None:
                 results[number] = self._read_text(emission.result)
         yield self._engine.tick()
-        for number, owner in enumerate(owners):
+        for number, owner in owner_of.items():
             answers[owner].append(results[number])
         return [_joined(parts) for parts in answers]
 
@@ -193,12 +211,12 @@ class Reader:
         """Read crops of text lines, uint8 [h, w] each."""
         return self.read(crops)
 
-    def _obey(self, order: Order | None, owners: Sequence[int]) -> None:
-        """`owners`: the image of each request of the engine, which has its number for a name."""
+    def _obey(self, order: Order | None, owner_of: Mapping[int, int]) -> None:
+        """`owner_of`: the image of each request of the engine, by its id."""
         if order is None:
             return
         self._clock.held_s += order.held_s
-        for number, owner in enumerate(owners):
+        for number, owner in owner_of.items():
             if owner in order.cancel:
                 self._engine.cancel(number)
 
