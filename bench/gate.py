@@ -12,13 +12,13 @@ TIE = 1e-4
 @dataclass(frozen=True, slots=True)
 class Gate:
     """Answers that are not those of plain decoding: lines, and of them those where the two tokens that differ first
-    are within `TIE` of each other."""
+    are within `tie` of each other."""
 
     different: int
     ties: int
 
 
-def gate(plain: list, others: list, requests: list, teacher) -> Gate:
+def gate(plain: list, others: list, requests: list, teacher, tie: float = TIE) -> Gate:
     """Compare the answers of two sides."""
     different = ties = 0
     for request, a, b in zip(requests, plain, others, strict=True):
@@ -28,5 +28,5 @@ def gate(plain: list, others: list, requests: list, teacher) -> Gate:
         pairs = enumerate(zip(a.tokens, b.tokens, strict=False))
         first = next((i for i, (x, y) in pairs if x != y), min(len(a.tokens), len(b.tokens)))
         regrets = teacher.regrets(request, b)
-        ties += first < len(regrets) and float(regrets[first]) < TIE
+        ties += first < len(regrets) and float(regrets[first]) < tie
     return Gate(different, ties)

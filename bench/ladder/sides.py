@@ -144,7 +144,8 @@ class Ocria:
         """Let at most `batch` requests in. State for the largest of them all is allocated first: a compiled step is
         one of the state that it was compiled for."""
         engine = self.engine
-        assert engine.idle and batch <= self.most
+        assert engine.idle
+        assert batch <= self.most
         if not engine.worker.plan.slots:
             with self._state():
                 engine.run(requests)
