@@ -244,6 +244,8 @@ class TaskProgress(Event):
     task: str
     done: int
     total: int
+    left_s: float | None = None
+    """Seconds until it is over, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

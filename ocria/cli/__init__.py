@@ -13,7 +13,9 @@ import traceback
 from collections.abc import Sequence
 
 from ocria import __version__
+from ocria.cli.bench import add_bench
 from ocria.cli.cache import add_cache
+from ocria.cli.cluster_batch import add_batch
 from ocria.cli.completion import add_completion
 from ocria.cli.config import add_config
 from ocria.cli.doctor import add_doctor
@@ -90,8 +92,10 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_parse(commands)
     add_tui(commands, commands.choices["parse"])
+    add_batch(commands, commands.choices["parse"])
     add_models(commands)
     add_quantize(commands)
+    add_bench(commands)
     add_doctor(commands)
     add_config(commands, commands.choices["parse"])
     add_cache(commands)

@@ -144,7 +144,9 @@ class Reader:
         self._prompt = loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
         self._clock = _Clock()
         engine = SharedEngine if shared else Engine
-        self._engine = engine(loaded.with_profile(profile), placed.options, self._clock)
+        self.loaded = loaded.with_profile(profile)
+        """The model with what the options say of it, for other engines on the same weights."""
+        self._engine = engine(self.loaded, placed.options, self._clock)
         self._shared, self._ids = shared, itertools.count()
         self._timeout_s, self._tick_interval_s = options.page_timeout, placed.options.tick_interval_s
         self.about = f"{placed}; {plan}"

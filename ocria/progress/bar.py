@@ -103,7 +103,8 @@ class Bar(Reporter):
         if self._task is not None:
             task, began = self._task
             count, share = f"{task.done}/{task.total}", task.done / max(1, task.total)
-            lines.append(_line(width, task.task, share, count, now - began, None, fancy))
+            left = None if task.left_s is None else Left(task.left_s)
+            lines.append(_line(width, task.task, share, count, now - began, left, fancy))
         speed = self._speed(now)
         if speed:
             lines.append(Text(set_cell_size(f"  {speed}", min(width, cell_len(speed) + 2)), style="dim"))
