@@ -164,7 +164,7 @@ def _add_output(output: argparse._ArgumentGroup) -> None:
         "-f",
         "--format",
         action="extend",
-        type=_formats,
+        type=formats_of,
         metavar="FORMAT",
         help=f"{', '.join(FORMATS)}; several for a folder, by commas or repeated (default: by the name of the output, "
         "else md)",
@@ -241,7 +241,7 @@ def _add_reading(reading: argparse._ArgumentGroup) -> None:
     )
 
 
-def _formats(text: str) -> list[str]:
+def formats_of(text: str) -> list[str]:
     """One or several formats, parted by commas."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:

@@ -1,0 +1,1 @@
+"""Many documents on many machines: `ocria batch`, through Ray Data. docs/cluster.md says what users see."""

@@ -1,0 +1,318 @@
+"""A run on a cluster: rows are listed, opened and read by Ray Data; the driver counts receipts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ocria.batch.key import settings_key
+from ocria.batch.shared_reader import SharedReader
+from ocria.batch.tally import Failure, Tally
+from ocria.cluster.control import Control
+from ocria.cluster.files import Store, full_name
+from ocria.cluster.job import Receipt
+from ocria.cluster.kept import FOLDER as PARTS
+from ocria.cluster.kept import KeptParts
+from ocria.cluster.options import ClusterOptions, parse_actors
+from ocria.cluster.pace import Pace
+from ocria.cluster.shards import FOLDER
+from ocria.cluster.start import connected
+from ocria.document.options import ParseOptions
+from ocria.errors import EXIT_FAILED, EngineError, OcriaError, UsageError
+
+_SETTINGS = ".ocria/batch.json"
+_LOOK_S = 0.2
+_OPENER_CORES, _LISTING_CORES = 0.5, 0.25
+_ENGINES_PER_OPENER = 8
+_MOST_FAILURES = 10_000
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a run."""
+
+    tally: Tally = field(default_factory=lambda: Tally(0))
+    engine_seconds: float = 0.0
+    """In which engines had a document."""
+    seconds: float = 0.0
+    stopped: bool = False
+    """Whether it was interrupted, or ended by `max_errors`."""
+    too_many_errors: bool = False
+
+
+def run_cluster(
+    options: ParseOptions,
+    cluster: ClusterOptions,
+    *,
+    cancel: threading.Event | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Read all documents of a source that the output folder does not hold yet.
+
+    Args:
+        options: how each of them is parsed; `pages` must be None, for a manifest names pages.
+        cancel: once set, nothing more is begun; what is finished is kept.
+        tell: is given a line of progress every `interval_s`.
+
+    Raises:
+        UsageError: an option cannot be met, or the folder holds results of other options.
+        InputError: the source is missing or cannot be understood.
+        OutputError: the output folder cannot be read or written.
+        EngineError: Ray, the model or the device cannot be used.
+    """
+    if options.pages is not None:
+        raise UsageError("pages are chosen by a manifest", cure='Write lines such as {"path": "a.pdf", "pages": "1-3"}')
+    cluster = replace(cluster, source=full_name(cluster.source), out=full_name(cluster.out))
+    settings = settings_key(options, cluster.page_markers, None if options.mode == "text" else _model(options))
+    store = Store(cluster.out)
+    _check_settings(store, cluster, settings)
+    begun = time.monotonic()
+    with connected(cluster.address) as ray:
+        run = _Run(ray, options, cluster, settings, store, cancel or threading.Event(), tell)
+        outcome = run.go()
+    outcome.seconds = time.monotonic() - begun
+    return outcome
+
+
+class _Run:
+    def __init__(
+        self,
+        ray: Any,
+        options: ParseOptions,
+        cluster: ClusterOptions,
+        settings: str,
+        store: Store,
+        cancel: threading.Event,
+        tell: Callable[[str], None] | None,
+    ):
+        self._ray, self._options, self._cluster = ray, options, cluster
+        self._settings, self._store, self._cancel, self._tell = settings, store, cancel, tell
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        # With what is done: among the arguments of an actor that is started again it could be lost.
+        self._control = ray.remote(Control).options(num_cpus=0, scheduling_strategy=here).remote([self._scan()])
+        self._outcome = Outcome()
+        self._fault: BaseException | None = None
+
+    def go(self) -> Outcome:
+        with _quiet(self._ray):
+            receipts = self._receipts()
+            reading = threading.Thread(target=self._take_all, args=(receipts,), name="receipts", daemon=True)
+            reading.start()
+            self._watch(reading)
+        if self._fault is not None:
+            raise _cause(self._fault)
+        self._count()
+        if not self._outcome.stopped:
+            self._store.remove(PARTS, folder=True)
+        self._ray.kill(self._control)
+        return self._outcome
+
+    def _scan(self) -> Any:
+        """A reference to what the shards hold."""
+        from ocria.cluster.done import Done, scan
+
+        names = self._store.names(FOLDER, f".{self._cluster.shards}")
+        task = self._ray.remote(scan).options(num_cpus=_LISTING_CORES)
+        found: list[tuple[bytes, int]] = []
+        waiting: list[Any] = []
+        try:
+            for name in names:
+                waiting.append(
+                    task.remote(self._cluster.out, name, self._cluster.shards, self._cluster.retry_failed)
+                )
+                if len(waiting) >= 256:
+                    found += self._ray.get(waiting.pop(0))
+            for one in waiting:
+                found += self._ray.get(one)
+        except self._ray.exceptions.RayError as error:
+            raise _cause(error) from error
+        return self._ray.put(Done.of(found))
+
+    def _receipts(self) -> Iterator[Receipt]:
+        """Runs the pipeline as it is asked."""
+        from ocria.cluster.engine import Engine
+        from ocria.cluster.listing import Listing
+        from ocria.cluster.opener import Opener
+
+        data, cluster = self._ray.data, self._cluster
+        options, resources, (least, most) = self._engines()
+        kept = frozenset(self._store.names(PARTS))
+        listing = Listing(cluster.source, cluster.out, cluster.rows_per_shard, self._control)
+        rows = data.read_datasource(listing, override_num_blocks=1, num_cpus=_LISTING_CORES)
+        jobs = rows.repartition(target_num_rows_per_block=cluster.rows_per_shard).map_batches(
+            Opener,
+            fn_constructor_args=(options, self._settings, cluster.pages_per_row, self._control),
+            batch_size=None,
+            batch_format="pyarrow",
+            compute=data.ActorPoolStrategy(min_size=1, max_size=math.ceil(most / _ENGINES_PER_OPENER)),
+            num_cpus=_OPENER_CORES,
+        )
+        receipts = jobs.repartition(target_num_rows_per_block=cluster.rows_per_shard).map_batches(
+            Engine,
+            fn_constructor_args=(options, cluster, self._control, kept),
+            batch_size=None,
+            batch_format="pyarrow",
+            compute=data.ActorPoolStrategy(min_size=least, max_size=most),
+            **resources,
+        )
+        for batch in receipts.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+            for text in batch["receipt"].to_pylist():
+                yield Receipt.from_json(text)
+
+    def _engines(self) -> tuple[ParseOptions, dict[str, float], tuple[int, int]]:
+        """The options of an engine, what it takes of a machine, and the least and the most of them."""
+        there = self._ray.cluster_resources()
+        device, cores = self._options.device, self._cluster.cores_per_actor
+        if device is not None and ":" in device:
+            raise UsageError(f"Ray chooses the GPU of each engine, it cannot be {device}", cure="Give --device cuda")
+        gpus = int(there.get("GPU", 0))
+        if device is None:
+            device = "cuda" if gpus else "cpu"
+        threads = self._options.threads or (cores if device == "cpu" else None)
+        resources = {"num_cpus": cores, **({"num_gpus": 1} if device == "cuda" else {})}
+        room = gpus if device == "cuda" else int(there.get("CPU", 0) - 1) // cores
+        span = (1, max(1, room)) if self._cluster.actors is None else parse_actors(self._cluster.actors)
+        return replace(self._options, device=device, threads=threads), resources, span
+
+    def _take_all(self, receipts: Iterator[Receipt]) -> None:
+        try:
+            for receipt in receipts:
+                self._take(receipt)
+        except BaseException as error:  # it is raised in the thread that waits
+            self._fault = error
+
+    def _take(self, receipt: Receipt) -> None:
+        tally = self._outcome.tally
+        setattr(tally, receipt.outcome, getattr(tally, receipt.outcome) + 1)
+        tally.codes.append(receipt.code)
+        tally.pages += receipt.pages
+        tally.tokens_out += receipt.tokens
+        tally.failed_pages += sum(bad["page"] is not None for bad in receipt.bad)
+        self._outcome.engine_seconds += receipt.seconds
+        if len(tally.failures) < _MOST_FAILURES:
+            tally.failures += _failures(receipt)
+        if receipt.kept:
+            KeptParts(self._store, receipt.key).remove()
+        most = self._cluster.max_errors
+        if most is not None and tally.failed > most and not self._outcome.too_many_errors:
+            self._outcome.too_many_errors = True
+            self._control.stop.remote()
+
+    def _watch(self, reading: threading.Thread) -> None:
+        """Tell how it goes, and pass on the wish to stop, until all receipts are there."""
+        pace, told = Pace(), time.monotonic()
+        while reading.is_alive():
+            reading.join(_LOOK_S)
+            if self._cancel.is_set() and not self._outcome.stopped:
+                self._outcome.stopped = True
+                self._control.stop.remote()
+            if self._tell is not None and time.monotonic() - told >= self._cluster.interval_s:
+                told = time.monotonic()
+                self._tell(pace.line(*self._ray.get(self._control.counts.remote()), told))
+        self._outcome.stopped |= self._outcome.too_many_errors
+
+    def _count(self) -> None:
+        """What earlier runs have done, and what a stop has left."""
+        counts, skipped, listed_all = self._ray.get(self._control.counts.remote())
+        tally = self._outcome.tally
+        for code, count in skipped.items():
+            tally.skipped += count
+            tally.codes += [code] * count
+        tally.documents = tally.ok + tally.partial + tally.failed + tally.skipped
+        if self._outcome.stopped:
+            left = counts.get("listed", 0) - tally.documents
+            tally.documents += left if listed_all else max(1, left)
+
+
+def _failures(receipt: Receipt) -> Iterator[Failure]:
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for bad in receipt.bad:
+        pages = reasons.setdefault((bad["status"], bad["why"]), [])
+        if bad["page"] is not None:
+            pages.append(bad["page"])
+    for (status, why), pages in reasons.items():
+        cure = receipt.cure or "--retry-failed reads it again"
+        yield Failure(receipt.path, tuple(pages), status, why, cure)
+
+
+def _model(options: ParseOptions) -> str:
+    return SharedReader(options).identity
+
+
+def _check_settings(store: Store, cluster: ClusterOptions, settings: str) -> None:
+    """A folder holds results of one kind. Raises UsageError where these would be of another."""
+    told = {
+        "format": 1, "options": settings, "shards": cluster.shards, "documents": sorted(cluster.documents),
+        "pages_per_row": cluster.pages_per_row,
+    }  # fmt: skip
+    before = store.read(_SETTINGS)
+    if before is None:
+        store.write(_SETTINGS, json.dumps(told).encode("ascii"))
+        return
+    try:
+        known = json.loads(before)
+        other = sorted(name for name in told if known.get(name) != told[name])
+    except (ValueError, AttributeError):
+        other = ["format"]
+    if other:
+        names = ", ".join(name.replace("_", " ") for name in other)
+        cure = "Give the options of that run, or choose another --out"
+        raise UsageError(f"the folder holds results that were made with other {names}", path=store.url, cure=cure)
+
+
+@contextlib.contextmanager
+def _quiet(ray: Any) -> Iterator[None]:
+    """No bars and no log of Ray Data; blocks that are handed on early."""
+    from ocria.cluster.listing import BLOCK_BYTES
+
+    context = ray.data.DataContext.get_current()
+    wanted = {"enable_progress_bars": False, "target_max_block_size": BLOCK_BYTES}
+    before = {name: getattr(context, name) for name in wanted}
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    try:
+        for name, value in wanted.items():
+            setattr(context, name, value)
+        logger.setLevel(logging.ERROR)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(context, name, value)
+        logger.setLevel(level)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What a task of ours raised, out of what Ray makes of it."""
+    waiting, seen = [error], set()
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, OcriaError):
+            fresh = OcriaError(one.message, path=one.path, cure=one.cure)
+            fresh.exit_code = one.exit_code
+            return fresh
+        seen.add(id(one))
+        waiting += [
+            other for other in (getattr(one, "cause", None), one.__cause__, one.__context__)
+            if isinstance(other, BaseException) and id(other) not in seen
+        ]  # fmt: skip
+    if isinstance(error, Exception):
+        told = str(error).strip().splitlines()
+        return EngineError(f"the cluster failed: {type(error).__name__}: {told[-1] if told else ''}")
+    return error
+
+
+def exit_code(outcome: Outcome, fail_on: str) -> int:
+    """As `ocria parse` of many: an interrupted run, the worst of its documents, or that there were too many errors."""
+    code = outcome.tally.exit_code(fail_on)
+    return EXIT_FAILED if outcome.too_many_errors else code
+
+

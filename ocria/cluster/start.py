@@ -1,0 +1,78 @@
+"""Ray: a cluster that runs already, or one on this machine for as long as a run takes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from ocria.errors import EngineError, MissingDependencyError
+
+_CURE = "Install it with `pip install 'ocria[ray]'`, on all machines of the cluster"
+# Beside the engines there is always something to list and to open.
+_MORE_CORES = 2
+_STORE_BYTES = 512 << 20
+
+
+def need_ray() -> None:
+    """Raises MissingDependencyError where a package of the extra is not installed."""
+    for name in ("ray", "pyarrow", "fsspec"):
+        if importlib.util.find_spec(name) is None:
+            raise MissingDependencyError(f"ocria batch needs the package {name}", cure=_CURE)
+
+
+@contextlib.contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """The module `ray`, connected. Where the program has connected it already, that stays so.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+        EngineError: there is no cluster at the address.
+    """
+    need_ray()
+    # Nothing is reported to anybody. Ray looks at this while it is started.
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # What goes wrong below is raised; the rest would stand between the lines of progress.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    import ray
+    import ray.data
+
+    if ray.is_initialized():
+        yield ray
+        return
+    temporary = None
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        if address is not None:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        else:
+            temporary = tempfile.mkdtemp(prefix="ocria-ray-")
+            ray.init(
+                num_cpus=(os.cpu_count() or 1) + _MORE_CORES,
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                _temp_dir=temporary,
+            )
+    except Exception as error:  # of any kind: no cluster, another version of Ray or Python there, no shared memory
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        where = "on this machine" if address is None else f"at {address}"
+        cure = "Check the address, and that the cluster has the same versions of Python and Ray" if address else None
+        raise EngineError(f"Ray cannot be used {where}: {error}", cure=cure) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)  # Ray takes it
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
