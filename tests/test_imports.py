@@ -31,7 +31,13 @@ ALLOWED = {
     "config": set(),
     "doctor": {"document", "model", "spec", "runtime", "ops"},
     "batch": {"document", "model"},
-    "cli": {"batch", "document", "progress", "doctor", "password", "config", "quant", "record"},
+    "benchmark": {"document", "model", "spec", "runtime", "quant"},
+    "cluster": {"batch", "document", "progress"},
+    "cli": {
+        "batch", "cluster", "document", "progress", "doctor", "password", "config", "quant", "record", "benchmark",
+        "serve",
+    },
+    "serve": {"document"},
     "__main__": {"cli"},
     "__init__": {"batch", "document"},
 }

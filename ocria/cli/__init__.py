@@ -24,6 +24,7 @@ from ocria.cli.models import add_models
 from ocria.cli.parse import add_parse
 from ocria.cli.parser import Parser
 from ocria.cli.quantize import add_quantize
+from ocria.cli.serve import add_serve
 from ocria.cli.settings import settle
 from ocria.cli.tui import add_tui
 from ocria.errors import EXIT_INTERRUPTED, EXIT_OK, OcriaError
@@ -93,6 +94,7 @@ def build_parser() -> Parser:
     add_parse(commands)
     add_tui(commands, commands.choices["parse"])
     add_batch(commands, commands.choices["parse"])
+    add_serve(commands)
     add_models(commands)
     add_quantize(commands)
     add_bench(commands)

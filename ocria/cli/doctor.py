@@ -11,6 +11,7 @@ from ocria.cli.help import EXIT_CODES, epilog
 from ocria.cli.options import add_engine, add_facts
 from ocria.cli.output import to_standard_output
 from ocria.cli.parser import Parser
+from ocria.cli.serve import KEY_VARIABLE
 from ocria.cli.settings import Settings, named, parsers, variable
 from ocria.errors import EXIT_FAILED, EXIT_OK, EngineError
 from ocria.progress import Reporter
@@ -72,4 +73,5 @@ def _doctor(options: argparse.Namespace, reporter: Reporter) -> int:
 
 def _variables(top: Parser) -> set[str]:
     """The environment variables of all commands."""
-    return {variable(name) for name in named(action for parser in parsers(top) for action in parser.options())}
+    settings = named(action for parser in parsers(top) for action in parser.options())
+    return {KEY_VARIABLE, *map(variable, settings)}

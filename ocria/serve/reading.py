@@ -1,0 +1,89 @@
+"""A job in a thread: check what was sent, read it, and tell what happens."""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from ocria.document.api import stream
+from ocria.document.result import TIMEOUT
+from ocria.errors import OUT_OF_TIME, TimeoutExceeded
+from ocria.events import DocumentDone, DocumentStarted, Event
+from ocria.serve.job import Job
+from ocria.serve.model import ServedModel
+from ocria.serve.options import ServeOptions
+from ocria.serve.problems import Problem
+
+if TYPE_CHECKING:
+    from ocria.document.result import Document
+    from ocria.document.workers import Workers
+
+# Their headers are read by Python code; other kinds are left to the child that decodes them, with its own bounds.
+_SIMPLE_IMAGES = ("PNG", "JPEG", "TIFF", "BMP", "GIF")
+
+
+def read_job(
+    job: Job, model: ServedModel, workers: Workers | None, limits: ServeOptions, tell: Callable[[Event], None]
+) -> list[Document]:
+    """Read what the job holds; less than that once its control is set.
+
+    Raises:
+        OcriaError: as `ocria.parse`.
+        Problem: more pages or pixels than the server takes, or nothing could be read.
+    """
+    documents: list[Document] = []
+    pages = 0
+    for upload in job.uploads:
+        left = job.asked.timeout - (time.monotonic() - job.begun)
+        if left <= 0:
+            raise TimeoutExceeded(OUT_OF_TIME, path=upload.name)
+        check_pixels(upload.read(), limits.max_pixels)
+        options = replace(job.asked.options, timeout=left)
+        chosen = {option.name: getattr(options, option.name) for option in fields(options)}
+        with closing(stream(upload, reader=model, workers=workers, cancel=job.control, **chosen)) as events:
+            for event in events:
+                if isinstance(event, DocumentStarted):
+                    pages += event.pages
+                    if pages > limits.max_pages:
+                        cure = "Ask for some of them with `pages`"
+                        raise Problem(413, "too_large", f"more than {limits.max_pages} pages", cure)
+                tell(event)
+                if isinstance(event, DocumentDone):
+                    documents.append(event.document)
+        if job.control.is_set():
+            break
+    if not job.control.is_set():
+        _judge(documents)
+    return documents
+
+
+def check_pixels(content: bytes, limit: int) -> None:
+    """Refuse an image with too many pixels by its header. Raises Problem."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a large image: it is what is looked for
+            with Image.open(io.BytesIO(content), formats=_SIMPLE_IMAGES) as image:
+                width, height = image.size
+    except Image.DecompressionBombError as error:
+        raise Problem(413, "too_large", f"the image is larger than {limit} pixels") from error
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, OverflowError, MemoryError):
+        return  # no image, or a damaged one: who decodes it says so
+    if width * height > limit:
+        raise Problem(413, "too_large", f"the image has {width} x {height} pixels; {limit} are possible")
+
+
+def _judge(documents: list[Document]) -> None:
+    """Raise Problem where nothing was read at all."""
+    pages = [page for document in documents for page in document.pages]
+    if not pages or any(document.status != "failed" for document in documents):
+        return
+    late = all(page.status == TIMEOUT for page in pages)
+    told = next((page.error for page in pages if page.error), "no page could be read")
+    raise Problem(504 if late else 422, "timeout" if late else "input_error", f"no page could be read: {told}")
