@@ -7,6 +7,7 @@ import posixpath
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,8 @@ def is_local(path: str) -> bool:
 def stamp_of(info: dict[str, Any]) -> str:
     """What changes when a file does: its size, and its checksum or the time of its last change."""
     version = next((info[name] for name in _VERSIONS if info.get(name) is not None), "")
+    if isinstance(version, datetime):  # some stores list times in one form and tell them in another
+        version = version.timestamp()
     return f"{info.get('size')} {version}"
 
 
