@@ -42,8 +42,8 @@ class Transformers:
         self.max_tokens = max_tokens
         self.decoding: list[Decoding] = []
         self._image_token = self._model.config.image_token_id
-        self._passes: list[tuple[int, int, int, float, float]] = []  # batch, rows, length, start, end
-        self._model.register_forward_pre_hook(self._begin, with_kwargs=True)
+        self._passes: list[tuple[float, float]] = []  # start and end of each, the prompt's first
+        self._model.register_forward_pre_hook(self._begin)
         self._model.register_forward_hook(self._end)
 
     @torch.inference_mode()
@@ -84,18 +84,17 @@ class Transformers:
         )
         answers = [self._until_end(row) for row in out[:, longest:].tolist()]
         # The host waits for every step's tokens to see whether all have ended, so starts are apart as steps are.
-        over = (0, 0, 0, time.perf_counter(), 0.0)
-        for (count, rows, length, start, end), after in pairwise([*self._passes, over]):
-            if rows == 1:
-                self.decoding.append(Decoding(count, length, after[3] - start, end - start))
+        over = (time.perf_counter(), 0.0)
+        for (start, end), (following, _) in pairwise([*self._passes[1:], over]):
+            longest += 1
+            self.decoding.append(Decoding(len(images), longest, following - start, end - start))
         return answers
 
-    def _begin(self, model, positional, named) -> None:
-        (count, rows), length = named["input_ids"].shape, named["attention_mask"].shape[1]
-        self._passes.append((count, rows, length, time.perf_counter(), 0.0))
+    def _begin(self, model, positional) -> None:
+        self._passes.append((time.perf_counter(), 0.0))
 
     def _end(self, model, positional, output) -> None:
-        self._passes[-1] = (*self._passes[-1][:4], time.perf_counter())
+        self._passes[-1] = (self._passes[-1][0], time.perf_counter())
 
     def _expanded(self, image_tokens: int) -> list[int]:
         at = self._prompt.index(self._image_token)
