@@ -4,6 +4,7 @@
     python bench/roofline.py --weights nvfp4-mlp+fp8 --drafts 15 --accept 12
     python bench/roofline.py --config folder/config.json --kv-len 8192 --kv fp8
     python bench/roofline.py --checkpoint folder                 what the files of a checkpoint hold
+    python bench/roofline.py --ladder [--write]                  every rung of the ladder, and docs/roofline.md
 
 Bytes of weights are those of tensors: the model is built without values and its layers are given the formats of a
 recipe, or a checkpoint's own files decide. The floor of an op is the longer of its bytes at the memory's speed and its
@@ -95,7 +96,11 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--ring", type=int, metavar="N", help="rows of the replay ring; default 64 with drafts, else 0: none"
     )
+    parser.add_argument("--ladder", action="store_true", help="project the rungs of the ladder instead")
+    parser.add_argument("--write", action="store_true", help="with --ladder: write docs/roofline.md and its picture")
     arguments = parser.parse_args(argv)
+    if arguments.write and not arguments.ladder:
+        parser.error("--write goes with --ladder")
     if arguments.checkpoint and (arguments.config or arguments.weights != "bf16"):
         parser.error("--checkpoint has weights and a configuration of its own")
     return arguments
@@ -166,8 +171,13 @@ def print_table(device: Device, batch: int, rows: list[dict], total: dict) -> No
 
 
 def main(argv: list[str] | None = None) -> int:
+    arguments = parse_arguments(argv)
     try:
-        return report(parse_arguments(argv))
+        if arguments.ladder:
+            from roofline_report import report_ladder
+
+            return report_ladder(arguments.device, arguments.batch, arguments.write)
+        return report(arguments)
     except OcriaError as error:
         print(f"roofline: {error}", file=sys.stderr)
         return error.exit_code

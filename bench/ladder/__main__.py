@@ -31,26 +31,36 @@ from .run import Progress, climb
 from .rungs import BY_KEY, LADDER
 from .subject import Subject, line_model
 
-RANDOM_4B = "4b-random"
+RANDOM = ("4b-random", "tiny-random")
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.ladder", description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--model", default="nano", metavar="M", help=f"nano (default), {RANDOM_4B}, or a line model's "
-                        "folder")  # fmt: skip
+    parser.add_argument("--model", default="nano", metavar="M", help=f"nano (default), {', '.join(RANDOM)}, or a "
+                        "line model's folder")  # fmt: skip
     parser.add_argument("--samples", metavar="DIR", help="read the real samples in place of examples/")
     parser.add_argument("--rung", nargs="+", choices=list(BY_KEY), metavar="R", help=f"of {', '.join(BY_KEY)}")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--limit", type=int, metavar="N", help="at most N requests")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    random = parser.add_argument_group("of models with random weights")
+    random.add_argument("--accept", default="9,12", metavar="A,B", help="lengths that DFlash and DFlash2 are forced to")
+    random.add_argument("--answer", type=int, metavar="N", help="at most N tokens an answer")
+    random.add_argument("--compile", action="store_true", help="compile where rungs say so: minutes at 4B")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ladder")
     parser.add_argument("--write", action="store_true", help="write docs/ladder.md and docs/ladder.png")
     arguments = parser.parse_args(argv)
     for name in ("limit", "repeats", "threads"):
         if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
             parser.error(f"--{name} must be at least 1")
+    try:
+        arguments.accept = [float(length) for length in arguments.accept.split(",")]
+    except ValueError:
+        parser.error("--accept takes two numbers, such as 9,12")
+    if len(arguments.accept) != 2:
+        parser.error("--accept takes two numbers, such as 9,12")
     if min(arguments.batch) < 1:
         parser.error("--batch must be at least 1")
     arguments.batch = sorted(set(arguments.batch))
@@ -59,10 +69,12 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 def subject_of(arguments: argparse.Namespace) -> Subject:
     """The model that was asked for, and what it reads."""
-    if arguments.model == RANDOM_4B:
-        from .large import load
+    if arguments.model in RANDOM:
+        from .random_subject import random_subject
 
-        return load(arguments.device)
+        return random_subject(
+            arguments.model, arguments.device, arguments.limit, arguments.answer, arguments.accept, arguments.compile
+        )
     folder = NANO if arguments.model == "nano" else Path(arguments.model)
     return line_model(folder, arguments.device, arguments.samples, arguments.limit)
 
