@@ -33,6 +33,9 @@ from .subject import Subject, line_model
 
 RANDOM = ("4b-random", "tiny-random")
 
+LINES = 32
+"""That are read where nobody says how many."""
+
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.ladder", description=__doc__.splitlines()[0])
@@ -42,7 +45,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--samples", metavar="DIR", help="read the real samples in place of examples/")
     parser.add_argument("--rung", nargs="+", choices=list(BY_KEY), metavar="R", help=f"of {', '.join(BY_KEY)}")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--limit", type=int, metavar="N", help="at most N requests")
+    parser.add_argument("--limit", type=int, metavar="N", help=f"at most N requests (default: {LINES} lines)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     random = parser.add_argument_group("of models with random weights")
@@ -76,7 +79,7 @@ def subject_of(arguments: argparse.Namespace) -> Subject:
             arguments.model, arguments.device, arguments.limit, arguments.answer, arguments.accept, arguments.compile
         )
     folder = NANO if arguments.model == "nano" else Path(arguments.model)
-    return line_model(folder, arguments.device, arguments.samples, arguments.limit)
+    return line_model(folder, arguments.device, arguments.samples, arguments.limit or LINES)
 
 
 def main(argv: list[str] | None = None) -> int:

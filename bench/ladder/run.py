@@ -185,7 +185,8 @@ def _check(
         for batch in [rung.batch] if rung.batch else batches:
             if same_as_below(rung, batch):
                 continue
-            side.run(requests, batch)  # what is compiled, captured or found out by trying is so now
+            if not rung.peer and (rung.drafts or rung.options.get("compile")):
+                side.run(requests, batch)  # what is compiled, captured or found out by trying is so afterwards
             started = time.perf_counter()
             own = side.run(requests, batch)
             warm = time.perf_counter() - started

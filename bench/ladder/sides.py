@@ -19,6 +19,9 @@ from ocria.runtime.request import Request
 from ocria.runtime.slots import Slots
 from ocria.spec.chain import Chain
 
+HOST_REQUESTS = 8
+"""The least whose steps the host is clocked around."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -129,7 +132,7 @@ class Ocria:
         self._limit(batch, requests)
         engine = self.engine
         self._clock = self._clock or HostClock(engine)
-        for request in requests:
+        for request in requests[: max(HOST_REQUESTS, 2 * batch)]:
             engine.submit(request)
         steps = []
         with self._state():
@@ -147,11 +150,22 @@ class Ocria:
         assert engine.idle
         assert batch <= self.most
         if not engine.worker.plan.slots:
-            with self._state():
-                engine.run(requests)
+            self._reserve(requests)
         # As an engine of this size would be.
         engine._slots = Slots(batch)
         engine._scheduler.group = max(1, batch // 4)
+
+    def _reserve(self, requests: list[Request]) -> None:
+        """Allocate what the largest of these needs, once and for all."""
+        engine = self.engine
+        for request in requests:
+            engine.submit(request)
+        with self._state():
+            engine.step()
+            for request in requests:
+                engine.cancel(request.id)
+            while not engine.idle:
+                engine.step()
 
 
 class Peer:
