@@ -9,6 +9,8 @@ from ocria.benchmark.facts import BATCH, COMPILE, DRAFT, THREADS, Advice, Report
 
 CLEAR = 1.05
 """Times as fast, in the median of the turns, from which a variant is worth an option; it must win every turn too."""
+CLEAR_AT_ONCE = 1.5
+"""The same where there was one turn."""
 
 
 def advise(report: Report) -> tuple[list[Advice], str]:
@@ -20,7 +22,8 @@ def advise(report: Report) -> tuple[list[Advice], str]:
 
 def clearly_faster(speed: Speed) -> bool:
     """Than the base, in median and in every turn."""
-    return bool(speed.ratios) and median(speed.ratios) >= CLEAR and min(speed.ratios) > 1
+    least = CLEAR if len(speed.ratios) > 1 else CLEAR_AT_ONCE
+    return bool(speed.ratios) and median(speed.ratios) >= least and min(speed.ratios) > 1
 
 
 def break_even_pages(off: Speed, on: Speed) -> int | None:
@@ -63,26 +66,25 @@ def _compile(report: Report) -> Advice | None:
 
 
 def _batch(report: Report) -> Advice | None:
-    return _least_that_will_do(report, BATCH, "--batch", "requests at a time")
+    return _least_that_will_do(report, BATCH, "--batch")
 
 
 def _threads(report: Report) -> Advice | None:
-    return _least_that_will_do(report, THREADS, "--threads", "threads")
+    return _least_that_will_do(report, THREADS, "--threads")
 
 
-def _least_that_will_do(report: Report, group: str, option: str, what: str) -> Advice | None:
+def _least_that_will_do(report: Report, group: str, option: str) -> Advice | None:
     """The smallest number that is as fast as the best, where that is clearly faster than the base."""
     speeds = [speed for speed in report.group(group) if speed.seconds and not speed.different]
     base, best = _base(speeds), _best(speeds)
     if base is None or best is None or len(speeds) < 2:
         return None
     if best is base or not clearly_faster(best):
-        return Advice(group, f"{base.name} {what} are right")
+        return Advice(group, f"{option} {base.name}, as it is, is right")
     enough = [speed for speed in speeds if clearly_faster(speed) and _total(speed) <= CLEAR * _total(best)]
     chosen = min(enough, key=lambda speed: int(speed.name))
-    return Advice(
-        group, f"{chosen.name} {what} are {_times(chosen)} as fast as {base.name}", f"{option} {chosen.name}"
-    )
+    says = f"{option} {chosen.name} is {_times(chosen)} as fast as {base.name}"
+    return Advice(group, says, f"{option} {chosen.name}")
 
 
 def _recipe(report: Report) -> Advice | None:

@@ -102,6 +102,7 @@ class Speed:
     ratios: tuple[float, ...] = ()
     """How many times as fast as the base, in each turn."""
     tokens: int = 0
+    requests: int = 0
     pages: float = 0.0
     """What the requests amount to."""
     different: int = 0

@@ -60,7 +60,7 @@ def _facts(report: Report) -> str:
 
 def machine_line(machine: Machine) -> str:
     """The CPU, what it can, memory, and the GPU if there is one."""
-    parts = [machine.cpu, f"{machine.cores} cores", f"{machine.threads} threads"]
+    parts = [machine.cpu, _plural(machine.cores, "core"), _plural(machine.threads, "thread")]
     parts.append(", ".join(machine.instructions) or "no vector instructions that matter")
     if machine.memory_bytes is not None:
         parts.append(f"{_gib(machine.memory_bytes)} of memory")
@@ -81,9 +81,9 @@ def _model_line(model: ModelFacts) -> str:
 def _page(page: PageTimes, report: Report) -> str:
     whose = "drawn" if report.source == "made" else "given"
     spread = f" ({min(page.seconds):.2f}–{max(page.seconds):.2f})" if len(page.seconds) > 1 else ""
-    count = "1 page" if page.pages == 1 else f"{page.pages} pages"
     lines = [
-        f"Pages, one after the other ({count}, {whose}; {page.requests} requests, {page.tokens} tokens)",
+        f"Pages, one after the other ({_plural(page.pages, 'page')}, {whose}; {page.requests} requests, "
+        f"{page.tokens} tokens)",
         f"  {median(page.seconds):.2f} s a page{spread}, {page.pages_per_min:.1f} pages/min, "
         f"first token after {page.first_token_s:.2f} s",
     ]
@@ -107,7 +107,8 @@ def _speeds(speeds: list[Speed]) -> str:
     for group, title in _TITLES.items():
         mine = [speed for speed in speeds if speed.group == group]
         if mine:
-            rows = [(title, *_HEAD[1:]), *(_speed(speed) for speed in mine)]
+            count = _plural(max(speed.requests for speed in mine), "request")
+            rows = [(f"{title}, {count}", *_HEAD[1:]), *(_speed(speed) for speed in mine)]
             blocks.append("\n".join(table(rows)))
     return "Variants, in turns on the same requests\n" + "\n".join(blocks)
 
@@ -145,6 +146,10 @@ def _recipes(report: Report) -> str:
 
 def _advice(about: str, says: str, option: str | None) -> str:
     return f"  {about:<8} {says}" + (f"\n           -> {option}" if option else "")
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _gib(amount: int) -> str:

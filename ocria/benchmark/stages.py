@@ -37,16 +37,20 @@ from ocria.runtime.memory import free_memory
 from ocria.runtime.request import Request
 from ocria.runtime.teacher import Teacher
 from ocria.runtime.traffic import traffic_of
-from ocria.spec.vision import has_reading
 
-PAGES_SHARE, DRAFTS_SHARE, COMPILE_SHARE, BATCHES_SHARE, THREADS_SHARE = 0.2, 0.25, 0.15, 0.2, 0.1
+PAGES_SHARE, DRAFTS_SHARE, BATCHES_SHARE, THREADS_SHARE, COMPILE_SHARE = 0.15, 0.2, 0.15, 0.1, 0.15
 """Of the whole time: what a stage plans with. Whatever is left over serves the next ones."""
 BATCHES = (1, 8, 32, 64)
 _LIMITS_S = 1.0
-_COMPILE_S = {True: 20.0, False: 90.0}
+_COMPILE_S = {True: 15.0, False: 40.0}
 """Compiling is begun when there is so much time left, with compiled code from an earlier run and without."""
-_ROUNDS = 4
-"""So many turns are planned for."""
+_ROUNDS = {BATCH: 2}
+_MOST_ROUNDS = 4
+"""So many turns are planned for, fewer where many requests are worth more than many turns."""
+_FEWEST_AT_ONCE = 8
+"""Batches are compared where there is time for so many requests."""
+
+_ABOUT = {DRAFT: "drafts", COMPILE: "compiling", BATCH: "batches", THREADS: "threads"}
 
 Tell = Callable[[str], None]
 
@@ -85,7 +89,7 @@ def run(files: Sequence[str], options: ParseOptions, budget: Budget, report: Rep
         with stop_after(budget.left):
             _stages(files, options, budget, report, tell)
     except OutOfTime:
-        report.left_out.append(LeftOut("what was under way when the time was over", f"{budget.seconds:g} s"))
+        report.left_out.append(LeftOut("what was under way, and all after it", f"the {budget.seconds:g} s were over"))
     finally:
         report.seconds = budget.spent
         if report.machine is not None:
@@ -123,9 +127,9 @@ def _stages(files: Sequence[str], options: ParseOptions, budget: Budget, report:
             bench.leave_out("drafts, compiling, batches, threads", "no request was read to its end in time")
             return
         _drafts(bench)
-        _compile(bench)
         _batches(bench)
         _threads(bench)
+        _compile(bench)
 
 
 def _recipes(bench: _Bench) -> None:
@@ -226,7 +230,10 @@ def _drafts(bench: _Bench) -> None:
     """No drafts, and every kind that the model has; two names of the same are measured once."""
     own = bench.options.draft
     folder = find_model(bench.placed.model).folder
-    names = ["none", own, "auto", "lookup", *["vision"] * has_reading(folder), *["own"] * (folder / FOLDER).is_dir()]
+    names = ["none", own, "auto", "lookup", *["own"] * (folder / FOLDER).is_dir()]
+    if own != "lookup" and bench.reader.unit == "line" and not any(request.guess for request in bench.requests):
+        names.remove("lookup")
+        bench.leave_out("drafts: lookup", "these pages have no text layer to look up")
     kinds: dict[str, str] = {}
     for name in dict.fromkeys(names):
         kinds.setdefault(str(choose_drafts(name, folder, bench.reader.unit, bench.options.draft_rows)), name)
@@ -271,54 +278,90 @@ def _group(
     bench: _Bench, group: str, wanted: Iterable[tuple[str, dict[str, Any]]], base: str, share: float, full: int = 1
 ) -> None:
     """Measure variants of one option in turns, on as many requests as the time allows; the answers of the first one
-    are what the others must give. full: so many requests are what a full batch needs, if there is time."""
+    are what the others must give. full: so many requests are what a full batch needs, if there is time. What is
+    measured when something ends this is reported all the same."""
     wanted = list(wanted)
     seconds = min(share * bench.budget.seconds, bench.budget.left)
-    planned = seconds / (_ROUNDS * len(wanted)) / max(bench.request_s, 1e-6)
+    planned = seconds / (_ROUNDS.get(group, _MOST_ROUNDS) * len(wanted)) / max(bench.request_s, 1e-6)
     count = int(max(1, min(planned, max(len(bench.requests), full))))
     if bench.budget.left < count * bench.request_s * len(wanted):
-        bench.leave_out(_about(group), f"{bench.budget.left:.0f} s are left")
+        bench.leave_out(_ABOUT[group], f"{bench.budget.left:.0f} s are left")
         return
-    requests = numbered(bench.requests, count)
-    sides, cached, counts = {}, None, (0, 0)
-    if group == COMPILE:
-        from ocria.runtime.compiled import cache_counts
-
-        counts = cache_counts()
-    first: dict[str, Run] = {}
-    different: dict[str, int] = {}
-    for name, changed in wanted:
-        if group == BATCH and int(name) > count and name != base:
+    if group == BATCH:
+        if count < min(_FEWEST_AT_ONCE, full):
+            bench.leave_out(_ABOUT[group], f"there is time for {count} requests at once")
+            return
+        for name in [name for name, _ in wanted if int(name) > count and name != base]:
             bench.leave_out(f"batch {name}", f"there is time for {count} requests at once")
-            continue
-        bench.tell(f"{_about(group)}: {name}")
+        wanted = [(name, changed) for name, changed in wanted if int(name) <= count or name == base]
+    tried = _Tried(numbered(bench.requests, count), bench.budget.spent + seconds)
+    try:
+        _try_each(bench, group, wanted, tried)
+        sides = {name: lambda side=side: side.run(tried.requests) for name, side in tried.sides.items()}
+        left = max(0.0, tried.until - bench.budget.spent)
+        take_turns(sides, bench.budget, left, tried.runs, lambda: bench.tell(_ABOUT[group]))
+    finally:
+        _tell_speeds(bench, group, tried, base)
+
+
+@dataclass(slots=True)
+class _Tried:
+    """What is known of the variants of a group so far, by their names."""
+
+    requests: list[Request]
+    until: float
+    first: dict[str, Run] = field(default_factory=dict)
+    """Set up and compiled in it."""
+    sides: dict[str, Side] = field(default_factory=dict)
+    """Those with the right answers."""
+    different: dict[str, int] = field(default_factory=dict)
+    runs: dict[str, list[Run]] = field(default_factory=dict)
+    cached: dict[str, bool] = field(default_factory=dict)
+
+
+def _try_each(bench: _Bench, group: str, wanted: Iterable[tuple[str, dict[str, Any]]], tried: _Tried) -> None:
+    """Every variant once, and whether it answers as the first one does."""
+    for name, changed in wanted:
+        bench.tell(f"{_ABOUT[group]}: {name}")
+        before = _code_counts(group)
         try:
             side = _side(bench, changed)
-            first[name] = side.run(requests)
+            run = side.run(tried.requests)
         except (EngineError, UsageError, RuntimeError) as error:  # of the last kind are faults of the compiler
-            told = error.message if isinstance(error, OcriaError) else str(error).strip().splitlines()[0]
-            bench.leave_out(f"{_about(group)}: {name}", told)
+            told = error.message if isinstance(error, OcriaError) else f"{error}".strip().partition("\n")[0]
+            bench.leave_out(f"{_ABOUT[group]}: {name}", told)
             continue
-        tie = TIE[bench.placed.dtype]
-        expected = next(iter(first.values()))
-        different[name] = differing(bench.teacher, requests, expected, first[name], tie)
-        if not different[name]:
-            sides[name] = lambda side=side: side.run(requests)
-    if group == COMPILE:
-        found = cache_counts()
-        cached = found[1] == counts[1] and found[0] > counts[0]
-    left = max(0.0, seconds - sum(run.seconds for run in first.values()))
-    runs = take_turns(sides, bench.budget, left or min(seconds, bench.budget.left), lambda: bench.tell(_about(group)))
-    if base not in runs or not runs[base]:
-        bench.leave_out(_about(group), "no time left to measure it")
+        hits, misses = (b - a for a, b in zip(before, _code_counts(group), strict=True))
+        if hits + misses:
+            tried.cached[name] = not misses
+        expected = tried.first.setdefault("", run)
+        tried.different[name] = differing(bench.teacher, tried.requests, expected, run, TIE[bench.placed.dtype])
+        tried.first[name] = run
+        if not tried.different[name]:
+            tried.sides[name] = side
+
+
+def _tell_speeds(bench: _Bench, group: str, tried: _Tried, base: str) -> None:
+    """Turns that the base has not had say nothing of the others either."""
+    most = len(tried.runs.get(base, ()))
+    if not most:
+        bench.leave_out(_ABOUT[group], "the time was over before it could be compared")
         return
-    for name, one in first.items():
-        mine = runs.get(name, [])
-        speed = _speed(bench, group, name, name == base, mine, runs[base], different[name], count)
-        if group == COMPILE and name == "on" and mine:
-            once_s = max(0.0, one.seconds - min(run.seconds for run in mine))
-            speed = replace(speed, once_s=once_s, cached=cached)
+    for name, different in tried.different.items():
+        runs = tried.runs.get(name, [])[:most]
+        speed = _speed(bench, group, name, name == base, runs, tried.runs[base], different, len(tried.requests))
+        if name in tried.cached and runs:
+            once_s = max(0.0, tried.first[name].seconds - min(run.seconds for run in runs))
+            speed = replace(speed, once_s=once_s, cached=tried.cached[name])
         bench.report.speeds.append(speed)
+
+
+def _code_counts(group: str) -> tuple[int, int]:
+    if group != COMPILE:
+        return 0, 0
+    from ocria.runtime.compiled import cache_counts
+
+    return cache_counts()
 
 
 def _side(bench: _Bench, changed: dict[str, Any]) -> Side:
@@ -333,7 +376,7 @@ def _speed(
 ) -> Speed:
     pages = count / bench.per_page
     if not runs:
-        return Speed(group, name, base, pages=pages, different=different)
+        return Speed(group, name, base, requests=count, pages=pages, different=different)
     firsts = [run.first_token_s for run in runs if run.first_token_s is not None]
     engine_s = statistics.median(run.seconds for run in runs) / pages
     return Speed(
@@ -341,13 +384,10 @@ def _speed(
         seconds=tuple(run.seconds for run in runs),
         ratios=ratios(base_runs, runs),
         tokens=runs[0].tokens,
+        requests=count,
         pages=pages,
         different=different,
         first_token_s=statistics.median(firsts) if firsts else None,
         accept_length=runs[-1].accept_length,
         pages_per_min=60 / (bench.report.page.outside_s + engine_s),
     )  # fmt: skip
-
-
-def _about(group: str) -> str:
-    return {DRAFT: "drafts", COMPILE: "compiling", BATCH: "batches", THREADS: "threads"}[group]

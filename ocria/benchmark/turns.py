@@ -20,25 +20,24 @@ MOST_TURNS = 5
 
 
 def take_turns(
-    sides: Mapping[str, Callable[[], T]], budget: Budget, seconds: float, tell: Callable[[], None] = lambda: None
-) -> dict[str, list[T]]:
-    """Run every side, in alternating order, as often as fits into `seconds` and the budget, 5 times at most. tell:
-    called after each run. A side whose first run does not fit has no runs; those that have some have as many.
-    """
-    runs: dict[str, list[T]] = {name: [] for name in sides}
+    sides: Mapping[str, Callable[[], T]],
+    budget: Budget,
+    seconds: float,
+    runs: dict[str, list[T]],
+    tell: Callable[[], None] = lambda: None,
+) -> None:
+    """Run every side, in alternating order, as often as fits into `seconds`, once if the budget allows it at all and 5
+    times at most. What they give goes into `runs` at once, by name. tell: called after each run."""
     until = min(seconds, budget.left) + budget.spent
     for turn in range(MOST_TURNS):
         needed = sum(min(run.seconds for run in done) for done in runs.values() if done)
         if turn and budget.spent + needed > until:
             break
-        names = list(sides) if turn % 2 == 0 else list(sides)[::-1]
-        for name in names:
+        for name in list(sides) if turn % 2 == 0 else list(sides)[::-1]:
             if not budget.left:
-                break
-            runs[name].append(sides[name]())
+                return
+            runs.setdefault(name, []).append(sides[name]())
             tell()
-    fewest = min((len(done) for done in runs.values() if done), default=0)
-    return {name: done[:fewest] for name, done in runs.items()}
 
 
 def ratios(base: Sequence[Timed], own: Sequence[Timed]) -> tuple[float, ...]:

@@ -16,7 +16,15 @@ from ocria.cli.interrupt import interrupt_on_sigterm
 from ocria.cli.options import add_engine, add_facts
 from ocria.cli.output import to_standard_output
 from ocria.cli.parse import take_inputs_anywhere
-from ocria.errors import EXIT_INTERRUPTED, EXIT_OK, EngineError, InputError, OcriaError, OutputError, UsageError
+from ocria.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EngineError,
+    InputError,
+    OutputError,
+    TimeoutExceeded,
+    UsageError,
+)
 from ocria.events import TaskProgress
 from ocria.progress import Reporter
 
@@ -128,8 +136,9 @@ def _measured(options: argparse.Namespace, budget: Budget, reporter: Reporter) -
             raise
         code = error.exit_code
         reporter.error(str(error), code)
-    except OcriaError:
-        raise
+    if report.page is None and code == EXIT_OK:
+        code = TimeoutExceeded.exit_code
+        reporter.error(f"nothing was measured in {options.seconds:g} s. Give --seconds more.", code)
     report.advice, report.verdict = advise(report)
     return report, code
 
