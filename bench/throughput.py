@@ -2,6 +2,7 @@
 
     python bench/throughput.py                        the shipped samples, batch 1, 8 and 32
     python bench/throughput.py --compile              and the engine's compiled step beside its eager one
+    python bench/throughput.py --compile --draft auto and both of them with drafts
     python bench/throughput.py --model runs/nano/export page.png scan.pdf
 
 All read the same line images in one process, in turns. No speed is printed unless all give the same
@@ -17,6 +18,7 @@ import platform
 import sys
 import time
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -40,6 +42,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--compile", action="store_true", help="measure the compiled step too")
+    parser.add_argument("--draft", metavar="D", help="measure with drafts too, as ocria's --draft")
     parser.add_argument("--profile", action="store_true", help="say where the engine's time goes, by pass")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N lines")
     return parser.parse_args(argv)
@@ -65,7 +68,7 @@ def page_lines(path: Path) -> list[list[np.ndarray]]:
 class Ours:
     """The engine of ocria; one Engine a batch size, made before anything is timed."""
 
-    def __init__(self, loaded, batches: list[int], compiled: bool = False):
+    def __init__(self, loaded, batches: list[int], compiled: bool = False, draft: str = "none"):
         from ocria.runtime.engine import Engine
         from ocria.runtime.options import EngineOptions
 
@@ -75,7 +78,8 @@ class Ours:
             self.loaded.tokenizer.render(profile.messages(), **profile.template_kwargs)
         )
         self.engines = {
-            batch: Engine(self.loaded, EngineOptions(max_batch=batch, compile=compiled)) for batch in batches
+            batch: Engine(self.loaded, EngineOptions(max_batch=batch, compile=compiled, draft=draft))
+            for batch in batches
         }
 
     def generate(self, images: list[np.ndarray], batch: int) -> list[list[int]]:
@@ -156,14 +160,14 @@ def rows(seconds: dict, tokens: int, lines: int, pages: float) -> list[dict]:
 
 
 def print_table(table: list[dict]) -> None:
-    print(f"{'batch':>5} {'':<15} {'tokens/s':>9} {'lines/s':>8} {'pages/min':>10} {'spread':>14}")
+    print(f"{'batch':>5} {'':<20} {'tokens/s':>9} {'lines/s':>8} {'pages/min':>10} {'spread':>14}")
     for row in table:
         for name in [*row["ratios"], PEER]:
             side, ratio = row[name], row["ratios"].get(name)
             spread = f"{min(side['seconds']):.2f}–{max(side['seconds']):.2f} s"
             speeds = f"{side['tokens_per_s']:>9.0f} {side['lines_per_s']:>8.1f} {side['pages_per_min']:>10.1f}"
             times = "" if ratio is None else f"{ratio['median']:.2f}x ({ratio['least']:.2f}–{ratio['greatest']:.2f})"
-            print(f"{row['batch']:>5} {name:<15} {speeds} {spread:>14}  {times}")
+            print(f"{row['batch']:>5} {name:<20} {speeds} {spread:>14}  {times}")
 
 
 def where(ours: Ours, images: list[np.ndarray], batch: int) -> dict[str, float]:
@@ -183,7 +187,7 @@ def print_profile(profile: dict[int, dict[str, dict[str, float]]]) -> None:
         for name, parts in sides.items():
             whole = sum(parts.values())
             shares = ", ".join(f"{part} {100 * seconds / whole:.0f} %" for part, seconds in parts.items())
-            print(f"{batch:>5} {name:<15} {shares}")
+            print(f"{batch:>5} {name:<20} {shares}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -224,8 +228,11 @@ def compare(arguments: argparse.Namespace) -> int:
     pad = ours.loaded.tokenizer.eos_ids[0]
     limit = 2 * longest + 16  # far beyond any line: whoever reaches it has gone wrong and shows as a difference
     sides: dict = {OURS: ours}
-    if arguments.compile:
-        sides["ocria compiled"] = Ours(loaded, arguments.batch, compiled=True)
+    drafts = ["none", *[arguments.draft] * (arguments.draft is not None)]
+    for compiled, draft in product([False, True] if arguments.compile else [False], drafts):
+        name = " ".join([OURS, *["compiled"] * compiled, *[draft] * (draft != "none")])
+        if name not in sides:
+            sides[name] = Ours(loaded, arguments.batch, compiled, draft)
     sides[PEER] = Transformers(arguments.model, ours.prompt, pad, limit, dtype, arguments.device)
     different = differences(sides, kept, arguments.batch)
     how = [
