@@ -42,8 +42,8 @@ PAGES_SHARE, DRAFTS_SHARE, BATCHES_SHARE, THREADS_SHARE, COMPILE_SHARE = 0.15, 0
 """Of the whole time: what a stage plans with. Whatever is left over serves the next ones."""
 BATCHES = (1, 8, 32, 64)
 _LIMITS_S = 1.0
-_COMPILE_S = {True: 15.0, False: 40.0}
-"""Compiling is begun when there is so much time left, with compiled code from an earlier run and without."""
+_COMPILE_S = 15.0
+"""Compiling is begun when there is so much time left: it comes last, and what is compiled is kept for another run."""
 _ROUNDS = {BATCH: 2}
 _MOST_ROUNDS = 4
 """So many turns are planned for, fewer where many requests are worth more than many turns."""
@@ -248,13 +248,8 @@ def _compile(bench: _Bench) -> None:
     if importlib.util.find_spec("torch._inductor") is None:
         bench.leave_out("compiling", "this build of torch cannot")
         return
-    from ocria.runtime.compiled import cache_folder
-
-    folder = cache_folder(bench.reader.loaded.network)
-    presumed = _COMPILE_S[folder.is_dir() and any(folder.iterdir())]
-    if not bench.budget.fits(presumed):
-        why = f"it may take {presumed:.0f} s, and {bench.budget.left:.0f} s are left; give --seconds more"
-        bench.leave_out("compiling", why)
+    if not bench.budget.fits(_COMPILE_S):
+        bench.leave_out("compiling", f"{bench.budget.left:.0f} s are left; give --seconds more")
         return
     _group(bench, COMPILE, [("off", {}), ("on", {"compile": True})], "off", COMPILE_SHARE)
 
@@ -345,7 +340,8 @@ def _tell_speeds(bench: _Bench, group: str, tried: _Tried, base: str) -> None:
     """Turns that the base has not had say nothing of the others either."""
     most = len(tried.runs.get(base, ()))
     if not most:
-        bench.leave_out(_ABOUT[group], "the time was over before it could be compared")
+        kept = "; code that was compiled is kept, so that another run has it" if group == COMPILE else ""
+        bench.leave_out(_ABOUT[group], f"it ended before there was something to compare{kept}")
         return
     for name, different in tried.different.items():
         runs = tried.runs.get(name, [])[:most]
