@@ -139,8 +139,7 @@ class Answer:
         return "stop" if whole and not self._cut else "length"
 
     def _usage(self) -> dict[str, int]:
-        prompt = sum(page.tokens_in for page in self._job.done_pages)
-        written = max(self._job.tokens_out, sum(page.tokens_out for page in self._job.done_pages))
+        prompt, written = self._job.tokens_in, self._job.tokens_out
         return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
     def _head(self, kind: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ocria.errors import OUT_OF_TIME, TimeoutExceeded
-from ocria.events import DocumentStarted, Event, PageDone, TokensAccepted
+from ocria.events import DocumentStarted, Event, PageDone, RequestSubmitted, TokensAccepted
 from ocria.serve.job import CANCELLED, DONE, FAILED, RUNNING, WAITING, Job
 from ocria.serve.metrics import Metrics
 from ocria.serve.model import ServedModel
@@ -116,8 +116,8 @@ class Desk:
             self._end(job, CANCELLED, Problem(503 if self.stopping else 409, *self._why()))
 
     def discard(self, job: Job) -> None:
-        """Cancel and forget a job, with its files."""
-        job.keep = False
+        """Cancel and forget a job, with its files. Every job that is not kept ends so."""
+        job.keep, job.left = False, True
         self._kept.pop(job.id, None)
         if job.ended.is_set():
             job.close()
@@ -195,6 +195,8 @@ class Desk:
             return
         if isinstance(event, DocumentStarted):
             job.pages = (job.pages or 0) + event.pages
+        elif isinstance(event, RequestSubmitted):
+            job.tokens_in += event.tokens_in
         elif isinstance(event, TokensAccepted):
             job.tokens_out += event.tokens
         elif isinstance(event, PageDone):
@@ -228,11 +230,11 @@ class Desk:
             job.log.tell({"type": "error", "error": {**problem.to_dict(), "status": problem.status}})
         job.log.end()
         job.ended.set()
-        if job.keep:
+        if job.left:
+            job.close()
+        elif job.keep:
             self._kept[job.id] = job
             self._forget_old()
-        else:
-            job.close()
 
     def _expire(self, job: Job) -> None:
         """The time for a job that still waits is over; one that runs sees to that itself."""

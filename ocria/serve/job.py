@@ -29,6 +29,8 @@ class Job:
     """
 
     def __init__(self, uploads: tuple[Upload, ...], asked: Asked, keep: bool = False):
+        self.left = False
+        """Whether nobody wants it any more: it goes with its files as soon as it ends."""
         self.id = secrets.token_urlsafe(18)
         self.uploads, self.asked, self.keep = uploads, asked, keep
         self.control = Control()
@@ -37,14 +39,14 @@ class Job:
         self.pages: int | None = None
         """How many will be read, once that is known."""
         self.done_pages: list[Page] = []
-        self.tokens_out = 0
-        """So far, those of pages that are not done included."""
+        self.tokens_in = self.tokens_out = 0
+        """So far, also those of pages that are not done."""
         self.documents: list[Document] = []
         self.problem: Problem | None = None
         """Why there is no result."""
         self.seconds: float | None = None
         """From its beginning to its end."""
-        self.log = EventLog()
+        self.log = EventLog(asked.options)
         self.ended = asyncio.Event()
 
     @property

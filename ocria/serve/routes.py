@@ -28,8 +28,9 @@ from ocria.serve.upload import Upload, receive_bytes, receive_file
 _WEB = Path(__file__).parent / "web"
 _FILES = {
     "/": ("index.html", "text/html"),
-    "/app.js": ("app.js", "text/javascript"),
+    **{f"/{name}": (name, "text/javascript") for name in ("app.js", "pages.js", "sanitise.js", "server.js")},
     "/style.css": ("style.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _PICTURE_WIDTHS = (50, 2000)
 _PICTURE_DPI = 150
@@ -87,14 +88,15 @@ class Routes:
         job = await self._submitted(request, keep=False)
         asked = job.asked
         if asked.stream:
-            return EventStream(frames(job, last=lambda: self._last(job)), lambda: self.desk.cancel(job))
+            return EventStream(frames(job, last=lambda: self._last(job)), lambda: self.desk.discard(job))
         try:
             await unless_gone(request, job.ended.wait())
+            if job.problem is not None:
+                raise job.problem
+            content = await written(job, asked.format, asked.page_markers, self.desk)
         finally:
-            self.desk.cancel(job)
-        if job.problem is not None:
-            raise job.problem
-        return document_answer(job, asked.format, await written(job, asked.format, asked.page_markers, self.desk))
+            self.desk.discard(job)
+        return document_answer(job, asked.format, content)
 
     async def new_job(self, request: Request) -> Response:
         job = await self._submitted(request, keep=True)
@@ -160,11 +162,11 @@ class Routes:
                 raise
             answer = Answer(chat, job, self.desk)
             if chat.stream:
-                return EventStream(answer.chunks(), lambda: self.desk.cancel(job))
+                return EventStream(answer.chunks(), lambda: self.desk.discard(job))
             try:
                 return JSONResponse(await unless_gone(request, answer.whole()))
             finally:
-                self.desk.cancel(job)
+                self.desk.discard(job)
         except UsageError as error:
             raise Problem(400, "usage_error", error.message, error.cure) from error
 
