@@ -107,7 +107,7 @@ def _batch(options: argparse.Namespace, reporter: Reporter) -> int:
     from ocria.cli.interrupt import cancel_on_signals
     from ocria.cluster.capacity import engine_days, pages_per_hour
     from ocria.cluster.options import ClusterOptions
-    from ocria.cluster.run import exit_code, run_cluster
+    from ocria.cluster.run import run_cluster
     from ocria.document.options import OPTION_NAMES, ParseOptions
     from ocria.password import given_password
 
@@ -148,4 +148,4 @@ def _batch(options: argparse.Namespace, reporter: Reporter) -> int:
             pace = pages_per_hour(outcome.tally.pages, outcome.engine_seconds)
             days = engine_days(1_000_000, pace)
             reporter.say(f"an engine read {pace:.0f} pages an hour; a million pages take {days:.1f} days of one")
-    return exit_code(outcome, options.fail_on)
+    return outcome.exit_code(options.fail_on)

@@ -71,6 +71,17 @@ def find_rows(source: str, out: str) -> Iterator[Row]:
         yield _named({"path": source}, "", source, 0)
 
 
+def check_source(source: str) -> None:
+    """Raises InputError where there is nothing under this name; a pattern may match later."""
+    fs, inside = open_url(source)
+    try:
+        there = fs.exists(inside)
+    except Exception as error:  # every store has its own, such as missing credentials
+        raise InputError(f"cannot be read: {type(error).__name__}: {error}", path=source) from error
+    if not there and not _has_magic(source):
+        raise InputError("no such file or folder", path=source)
+
+
 def row_key(settings: str, row: Row, stamp: str | None) -> str:
     """Tells what a row's results depend on: the checkpoint key, 32 hexadecimal digits."""
     text = json.dumps([settings, row.id, row.path, row.pages, stamp])

@@ -9,42 +9,29 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from ocria.batch.key import settings_key
 from ocria.batch.shared_reader import SharedReader
-from ocria.batch.tally import Failure, Tally
 from ocria.cluster.control import Control
 from ocria.cluster.files import Store, full_name
 from ocria.cluster.job import Receipt
 from ocria.cluster.kept import FOLDER as PARTS
 from ocria.cluster.kept import KeptParts
 from ocria.cluster.options import ClusterOptions, parse_actors
+from ocria.cluster.outcome import Outcome
 from ocria.cluster.pace import Pace
+from ocria.cluster.rows import check_source
 from ocria.cluster.shards import FOLDER
 from ocria.cluster.start import connected
 from ocria.document.options import ParseOptions
-from ocria.errors import EXIT_FAILED, EngineError, OcriaError, UsageError
+from ocria.errors import EngineError, InputError, OcriaError, UsageError
 
 _SETTINGS = ".ocria/batch.json"
 _LOOK_S = 0.2
 _OPENER_CORES, _LISTING_CORES = 0.5, 0.25
 _ENGINES_PER_OPENER = 8
-_MOST_FAILURES = 10_000
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of a run."""
-
-    tally: Tally = field(default_factory=lambda: Tally(0))
-    engine_seconds: float = 0.0
-    """In which engines had a document."""
-    seconds: float = 0.0
-    stopped: bool = False
-    """Whether it was interrupted, or ended by `max_errors`."""
-    too_many_errors: bool = False
 
 
 def run_cluster(
@@ -71,6 +58,7 @@ def run_cluster(
         raise UsageError("pages are chosen by a manifest", cure='Write lines such as {"path": "a.pdf", "pages": "1-3"}')
     cluster = replace(cluster, source=full_name(cluster.source), out=full_name(cluster.out))
     settings = settings_key(options, cluster.page_markers, None if options.mode == "text" else _model(options))
+    check_source(cluster.source)
     store = Store(cluster.out)
     _check_settings(store, cluster, settings)
     begun = time.monotonic()
@@ -99,7 +87,7 @@ class _Run:
         )
         # With what is done: among the arguments of an actor that is started again it could be lost.
         self._control = ray.remote(Control).options(num_cpus=0, scheduling_strategy=here).remote([self._scan()])
-        self._outcome = Outcome()
+        self._outcome = Outcome(cluster.max_errors)
         self._fault: BaseException | None = None
 
     def go(self) -> Outcome:
@@ -110,7 +98,11 @@ class _Run:
             self._watch(reading)
         if self._fault is not None:
             raise _cause(self._fault)
-        self._count()
+        counts, skipped, listed_all = self._ray.get(self._control.counts.remote())
+        if listed_all and not counts.get("listed"):
+            cure = "Check the name; files are taken by their suffix"
+            raise InputError("no documents found", path=self._cluster.source, cure=cure)
+        self._outcome.close(counts.get("listed", 0), listed_all, skipped)
         if not self._outcome.stopped:
             self._store.remove(PARTS, folder=True)
         self._ray.kill(self._control)
@@ -191,20 +183,15 @@ class _Run:
             self._fault = error
 
     def _take(self, receipt: Receipt) -> None:
-        tally = self._outcome.tally
-        setattr(tally, receipt.outcome, getattr(tally, receipt.outcome) + 1)
-        tally.codes.append(receipt.code)
-        tally.pages += receipt.pages
-        tally.tokens_out += receipt.tokens
-        tally.failed_pages += sum(bad["page"] is not None for bad in receipt.bad)
-        self._outcome.engine_seconds += receipt.seconds
-        if len(tally.failures) < _MOST_FAILURES:
-            tally.failures += _failures(receipt)
+        self._outcome.take(receipt)
         if receipt.kept:
             KeptParts(self._store, receipt.key).remove()
-        most = self._cluster.max_errors
-        if most is not None and tally.failed > most and not self._outcome.too_many_errors:
-            self._outcome.too_many_errors = True
+        if self._outcome.too_many_errors:
+            self._stop()
+
+    def _stop(self) -> None:
+        if not self._outcome.stopped:
+            self._outcome.stopped = True
             self._control.stop.remote()
 
     def _watch(self, reading: threading.Thread) -> None:
@@ -212,36 +199,11 @@ class _Run:
         pace, told = Pace(), time.monotonic()
         while reading.is_alive():
             reading.join(_LOOK_S)
-            if self._cancel.is_set() and not self._outcome.stopped:
-                self._outcome.stopped = True
-                self._control.stop.remote()
+            if self._cancel.is_set():
+                self._stop()
             if self._tell is not None and time.monotonic() - told >= self._cluster.interval_s:
                 told = time.monotonic()
                 self._tell(pace.line(*self._ray.get(self._control.counts.remote()), told))
-        self._outcome.stopped |= self._outcome.too_many_errors
-
-    def _count(self) -> None:
-        """What earlier runs have done, and what a stop has left."""
-        counts, skipped, listed_all = self._ray.get(self._control.counts.remote())
-        tally = self._outcome.tally
-        for code, count in skipped.items():
-            tally.skipped += count
-            tally.codes += [code] * count
-        tally.documents = tally.ok + tally.partial + tally.failed + tally.skipped
-        if self._outcome.stopped:
-            left = counts.get("listed", 0) - tally.documents
-            tally.documents += left if listed_all else max(1, left)
-
-
-def _failures(receipt: Receipt) -> Iterator[Failure]:
-    reasons: dict[tuple[str, str], list[int]] = {}
-    for bad in receipt.bad:
-        pages = reasons.setdefault((bad["status"], bad["why"]), [])
-        if bad["page"] is not None:
-            pages.append(bad["page"])
-    for (status, why), pages in reasons.items():
-        cure = receipt.cure or "--retry-failed reads it again"
-        yield Failure(receipt.path, tuple(pages), status, why, cure)
 
 
 def _model(options: ParseOptions) -> str:
@@ -282,7 +244,7 @@ def _quiet(ray: Any) -> Iterator[None]:
     try:
         for name, value in wanted.items():
             setattr(context, name, value)
-        logger.setLevel(logging.ERROR)
+        logger.setLevel(logging.CRITICAL)  # what tasks raise comes here too, and is told once
         yield
     finally:
         for name, value in before.items():
@@ -308,11 +270,3 @@ def _cause(error: BaseException) -> BaseException:
         told = str(error).strip().splitlines()
         return EngineError(f"the cluster failed: {type(error).__name__}: {told[-1] if told else ''}")
     return error
-
-
-def exit_code(outcome: Outcome, fail_on: str) -> int:
-    """As `ocria parse` of many: an interrupted run, the worst of its documents, or that there were too many errors."""
-    code = outcome.tally.exit_code(fail_on)
-    return EXIT_FAILED if outcome.too_many_errors else code
-
-

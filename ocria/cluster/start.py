@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ _CURE = "Install it with `pip install 'ocria[ray]'`, on all machines of the clus
 # Beside the engines there is always something to list and to open.
 _MORE_CORES = 2
 _STORE_BYTES = 512 << 20
+_REACH_S = 10.0
 
 
 def need_ray() -> None:
@@ -26,6 +28,13 @@ def need_ray() -> None:
     for name in ("ray", "pyarrow", "fsspec"):
         if importlib.util.find_spec(name) is None:
             raise MissingDependencyError(f"ocria batch needs the package {name}", cure=_CURE)
+
+
+def _check_reachable(address: str) -> None:
+    """Raises OSError where nobody listens at `host:port`: Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_S).close()
 
 
 @contextlib.contextmanager
@@ -51,10 +60,12 @@ def connected(address: str | None) -> Iterator[Any]:
     handler = signal.getsignal(signal.SIGTERM)
     try:
         if address is not None:
+            _check_reachable(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         else:
             temporary = tempfile.mkdtemp(prefix="ocria-ray-")
             ray.init(
+                address="local",  # whatever RAY_ADDRESS says
                 num_cpus=(os.cpu_count() or 1) + _MORE_CORES,
                 include_dashboard=False,
                 object_store_memory=_STORE_BYTES,

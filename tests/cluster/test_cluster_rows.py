@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet  # noqa: E402
 
 from ocria.cluster.files import Store, full_name, stamp  # noqa: E402
 from ocria.cluster.job import Fault, Job, rows_of, rows_table  # noqa: E402
-from ocria.cluster.rows import Row, document_id, find_rows, place_of, row_key  # noqa: E402
+from ocria.cluster.rows import Row, check_source, document_id, find_rows, place_of, row_key  # noqa: E402
 from ocria.errors import EncryptedError, InputError, UsageError  # noqa: E402
 
 
@@ -97,6 +97,13 @@ def test_what_is_missing(tmp_path):
         list(find_rows(str(tmp_path / "m.parquet"), "/out"))
     with pytest.raises(UsageError, match="cannot be opened"):
         list(find_rows("nonsense://bucket/x", "/out"))
+
+
+def test_a_source_that_is_missing_is_told_before_anything_starts(tmp_path):
+    check_source(str(tmp_path))
+    check_source(f"{tmp_path}/*.pdf")
+    with pytest.raises(InputError, match="no such file or folder"):
+        check_source(f"{tmp_path}/gone.jsonl")
 
 
 def test_rows_come_one_by_one(tmp_path):

@@ -20,7 +20,7 @@ import pyarrow.parquet as parquet  # noqa: E402
 
 import ocria  # noqa: E402
 from ocria.cluster.options import ClusterOptions  # noqa: E402
-from ocria.cluster.run import exit_code, run_cluster  # noqa: E402
+from ocria.cluster.run import run_cluster  # noqa: E402
 from ocria.document.options import ParseOptions  # noqa: E402
 from ocria.errors import UsageError  # noqa: E402
 
@@ -110,7 +110,7 @@ def test_everything_comes_out_whatever_happens(cluster, tmp_path):
     outcome = run_cluster(options, chosen)
     tally = outcome.tally
     assert (tally.ok, tally.partial, tally.failed, tally.skipped, tally.interrupted) == (3, 1, 3, 0, 0)
-    assert (exit_code(outcome, "partial"), exit_code(outcome, "never")) == (1, 0)
+    assert (outcome.exit_code("partial"), outcome.exit_code("never")) == (1, 0)
     assert killed.exists()  # one engine was killed, and what it had was read by another
     assert sorted(Path(failure.path).name for failure in tally.failures) == [
         "empty.pdf", "locked.pdf", "opening.pdf", "page.pdf"
@@ -169,7 +169,7 @@ def test_a_stopped_run_goes_on(cluster, tmp_path):
 
     first = run_cluster(ParseOptions(mode="text"), chosen, cancel=cancel, tell=stop_in_the_slow_one)
     assert first.stopped
-    assert (first.tally.ok, first.tally.pages, exit_code(first, "partial")) == (1, 2, 130), lines
+    assert (first.tally.ok, first.tally.pages, first.exit_code("partial")) == (1, 2, 130), lines
     before = {path.name: path.read_bytes() for path in (out / "pages").iterdir()}
     read_before = log.read_text().split()
     assert len(before) == 1

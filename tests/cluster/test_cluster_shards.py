@@ -17,10 +17,13 @@ from ocria.cluster.capacity import engine_days, engines_for, pages_per_hour
 from ocria.cluster.control import STOP, Control
 from ocria.cluster.done import NOT_DONE, Done, scan, written
 from ocria.cluster.files import Store, full_name
+from ocria.cluster.job import Receipt
 from ocria.cluster.kept import KeptParts, Part, assembled
 from ocria.cluster.options import ClusterOptions, parse_actors
+from ocria.cluster.outcome import Outcome
 from ocria.cluster.pace import Pace
 from ocria.cluster.rows import Row
+from ocria.cluster.run import _cause
 from ocria.cluster.shards import (
     FOLDER,
     SCHEMA,
@@ -224,3 +227,53 @@ def test_numbers_of_actors():
     assert parse_actors("4") == (4, 4)
     assert parse_actors("2-16") == (2, 16)
     assert full_name("x") == os.path.abspath("x")
+
+
+def receipt(code=0, outcome="ok", bad=(), cure=None):
+    return Receipt(key(), "/a.pdf", outcome, code, 3, 10, list(bad), 2.0, cure)
+
+
+def test_receipts_are_counted():
+    outcome = Outcome()
+    outcome.take(receipt())
+    outcome.take(receipt(3, "partial", [{"page": page, "status": "failed", "why": "x"} for page in (2, 3)]))
+    outcome.take(receipt(5, "failed", [{"page": None, "status": "failed", "why": "locked"}], "Give it"))
+    outcome.close(7, True, {0: 3, 3: 1})
+    tally = outcome.tally
+    assert (tally.ok, tally.partial, tally.failed, tally.skipped) == (1, 1, 1, 4)
+    assert (tally.documents, tally.interrupted) == (7, 0)
+    assert (tally.pages, tally.failed_pages, tally.tokens_out, outcome.engine_seconds) == (9, 2, 30, 6.0)
+    assert [(one.pages, one.why, one.cure) for one in tally.failures] == [
+        ((2, 3), "x", "--retry-failed reads it again"), ((), "locked", "Give it")
+    ]  # fmt: skip
+    assert [outcome.exit_code(fail_on) for fail_on in ("partial", "failure", "never")] == [1, 1, 0]
+    assert receipt().from_json(receipt().to_json()).outcome == "ok"
+
+
+@pytest.mark.parametrize(("listed", "listed_all", "left"), [(9, True, 8), (9, False, 8), (1, False, 1), (1, True, 0)])
+def test_a_stopped_run_tells_what_is_left(listed, listed_all, left):
+    outcome = Outcome(stopped=True)
+    outcome.take(receipt())
+    outcome.close(listed, listed_all, {})
+    assert outcome.tally.interrupted == left
+    assert outcome.exit_code("never") == (130 if left else 0)
+
+
+def test_too_many_errors():
+    outcome = Outcome(max_errors=1)
+    for many in (False, True):
+        outcome.take(receipt(4, "failed"))
+        assert outcome.too_many_errors == many
+    assert outcome.exit_code("never") == 1
+    assert not Outcome().too_many_errors
+
+
+def test_errors_of_tasks_keep_their_kind():
+    """Ray wraps what a task raises, in `cause` and in the chain of the exception."""
+    error = RuntimeError("of Ray")
+    error.cause = ValueError("of Ray Data")
+    error.cause.__cause__ = EncryptedError("locked", path="a.pdf", cure="Give it")
+    found = _cause(error)
+    assert (str(found), found.exit_code) == ("a.pdf: locked. Give it", 5)
+    assert _cause(RuntimeError("many lines\nthe last one")).exit_code == 7
+    assert "the last one" in str(_cause(RuntimeError("many lines\nthe last one")))
