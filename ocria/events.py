@@ -61,6 +61,8 @@ class LinesFound(Event):
     path: str
     page: int
     boxes: tuple[Box, ...]
+    size: tuple[float, float] | None = None
+    """Width and height of the displayed page in points, which the boxes are in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from ocria.document.options import ParseOptions
+from ocria.document.write.html import page_html
 from ocria.events import (
     EngineTick,
     Event,
@@ -44,9 +46,14 @@ class Told:
 
 
 class EventLog:
-    """The events of one job, in the thread of the event loop."""
+    """The events of one job, in the thread of the event loop.
 
-    def __init__(self) -> None:
+    Args:
+        options: of the document; pages are told as HTML too, and as they say.
+    """
+
+    def __init__(self, options: ParseOptions) -> None:
+        self._options = options
         self._told: list[Told] = []
         self._last = 0
         self._tick: Told | None = None
@@ -66,6 +73,8 @@ class EventLog:
             return
         if isinstance(event, PageDone):
             self._told = [one for one in self._told if one.page != event.page]
+            if event.result is not None:
+                told["html"] = page_html(event.result, self._options)
         self.tell(told, event.page if isinstance(event, _PASSING) else None)
 
     def tell(self, data: dict[str, Any], page: int | None = None) -> None:
