@@ -126,7 +126,10 @@ def _verdict(report: Report, advice: list[Advice]) -> str:
     options = [piece.option for piece in advice if piece.option is not None and piece.about != "recipe"]
     # What holds for long runs alone stands last, with the pages that make it long.
     options.sort(key=lambda option: option.startswith("--compile"))
-    return f"{said} Use: ocria parse {' '.join(options)}." if options else f"{said} The defaults are right."
+    if options:
+        return f"{said} Use: ocria parse {' '.join(options)}."
+    compared = any(piece.about != "recipe" for piece in advice)
+    return f"{said} {'No option that was compared is better.' if compared else 'Options were not compared.'}"
 
 
 def _base(speeds: list[Speed]) -> Speed | None:

@@ -129,7 +129,9 @@ def test_where_the_model_does_not_fit_the_least_change_that_does_is_named():
 
 
 def test_the_verdict_tells_the_pace_in_words():
-    assert advise(report())[1] == "This machine reads about 30 pages a minute with toy. The defaults are right."
+    assert advise(report())[1] == "This machine reads about 30 pages a minute with toy. Options were not compared."
+    compared = report(group(DRAFT, "auto", none=4.0, auto=2.0))
+    assert advise(compared)[1].endswith("No option that was compared is better.")
     slow = report(page=replace(PAGE, seconds=(45.0,)))
     assert "a page in about 45 seconds" in advise(slow)[1]
     cut = report(page=replace(PAGE, seconds=(45.0,), cut=True))
