@@ -44,7 +44,7 @@ class Control:
         return self._begun[job]
 
     def end(self, job: str) -> None:
-        """The job is done, and nobody will begin it again."""
+        """The job was read: its process did not end over it."""
         self._begun.pop(job, None)
 
     def add(self, **counts: int) -> None:

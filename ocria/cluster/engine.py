@@ -81,12 +81,13 @@ class Engine:
         jobs = [Job.from_json(text) for text in table["job"].to_pylist()]
         finished: list[_Finished] = []
         if (known := self._known(jobs)) is None:
-            for job, content in zip(jobs, table["content"], strict=True):
-                if (done := self._one(job, content.as_py())) is not None:
+            once = {job.name: place for place, job in enumerate(jobs)}  # a manifest may name a document twice
+            for place in once.values():
+                if (done := self._one(jobs[place], table["content"][place].as_py())) is not None:
                     finished.append(done)
+                # If another document of the block kills this process, all of them are begun again.
+                self._control.end.remote(jobs[place].name)
             known = self._write(finished)
-        for job in jobs:
-            self._control.end.remote(job.name)
         return pa.table({"receipt": [receipt.to_json() for receipt in known]}, RECEIPTS)
 
     def _known(self, jobs: list[Job]) -> list[Receipt] | None:
@@ -108,8 +109,6 @@ class Engine:
         if job.fault is not None:
             return _failed(job, job.fault, begun)
         try:
-            if content is None and not is_local(job.row.path):
-                content = fetch(job.row.path)
             document = self._document(job, content, tries)
             if document is None:
                 return None
@@ -152,11 +151,16 @@ class Engine:
         if tries > _MOST_TRIES:
             return self._reader.given_up(job, f"the process that read it ended {_MOST_TRIES} times")
         try:
-            return self._reader.read(job, content, kept, kept.load(job.part) if self._may_be_kept(job, tries) else None)
+            found = kept.load(job.part) if self._may_be_kept(job, tries) else None
+            return self._reader.read(job, self._content(job, content), kept, found)
         except OcriaError as error:
             if job.parts == 1 or isinstance(error, (EngineError, OutputError)):
                 raise
             return self._reader.given_up(job, error.message)  # the other parts may come out
+
+    def _content(self, job: Job, content: bytes | None) -> bytes | None:
+        """The bytes of a document that lies on no disk of this machine. Raises InputError."""
+        return fetch(job.row.path) if content is None and not is_local(job.row.path) else content
 
     def _may_be_kept(self, job: Job, tries: int) -> bool:
         return job.key in self._kept or (job.parts > 1 and tries > 1)
@@ -165,7 +169,10 @@ class Engine:
         if not self._cluster.documents:
             return
         batch = BatchOptions(formats=self._cluster.documents, page_markers=self._cluster.page_markers)
-        source = Path(job.row.path) if content is None else content
+        source = None
+        if "pdf" in self._cluster.documents:
+            content = self._content(job, content)
+            source = Path(job.row.path) if content is None else content
         for name, data in contents(document, job.row.place, self._options, batch, source).items():
             self._store.write(
                 f"{DOCUMENTS}/{name}", data.encode("utf-8", "replace") if isinstance(data, str) else data

@@ -186,6 +186,14 @@ def test_one_of_the_parts_is_the_last():
     assert not any(control.part_done("r", number, 8) for number in range(8) if number != winner)
 
 
+def test_who_was_read_is_not_blamed_for_who_killed_the_process():
+    control = Control([])
+    for times in range(1, 5):
+        assert control.begin("innocent") == 1
+        control.end("innocent")
+        assert control.begin("killer") == times
+
+
 def test_nothing_is_begun_after_a_stop():
     control = Control([])
     assert (control.begin("a"), control.begin("a"), control.begin("b")) == (1, 2, 1)
