@@ -37,8 +37,7 @@ def plot(climb: Climb, path: Path) -> None:
             axis.barh(at, speed.median, height=0.68, color=colour, zorder=2)
             axis.plot([speed.least, speed.greatest], [at, at], color="#1f2933", linewidth=1.1, zorder=3)
             times = "" if row.times is None or rung.peer else f"  {row.times.median:.1f}×"
-            small = " (batch 1)" if row.batch != batch else ""
-            label = f"{speed.median:,.0f}{times}{small}"
+            label = f"{speed.median:,.0f}" + (times if row.batch == batch else f"  (batch {row.batch})")
             axis.text(speed.greatest * 1.08, at, label, va="center", fontsize=8, zorder=4)
         axis.set_xscale("log")
         axis.set_xlim(min(s.least for s in speeds) / 2.5, max(s.greatest for s in speeds) * 6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -163,18 +162,22 @@ def _check(
     progress(f"{len(kept)} requests, {found.tokens} tokens; reference ready")
     longest = max(len(a.tokens) for a in reference.values())
     peer: Side | None = None
+    own_options = BY_KEY[REFERENCE].options
+    engines = {repr((sorted(own_options.items()), None, False, False)): plain}
     mixed: dict[int, Answer] | None = None
-    for rung in rungs:
-        why = unavailable(rung, subject.device) or subject.lacks(rung)
-        if why is not None:
-            found.skipped[rung.key] = why
-            continue
+    reasons = {rung.key: unavailable(rung, subject.device) or subject.lacks(rung) for rung in rungs}
+    found.skipped = {key: why for key, why in reasons.items() if why is not None}
+    there = [rung for rung in rungs if rung.key not in found.skipped]
+    climbing = time.perf_counter()
+    for number, rung in enumerate(there, 1):
         began = time.perf_counter()
         if rung.peer:
             # Far beyond any answer: whoever reaches it has gone wrong, which shows as a difference.
             side = peer = peer or subject.peer(2 * longest + 16 if subject.stops else longest)
         else:
-            side = plain if rung.key == REFERENCE else subject.engine(rung, max(batches) if rung.batch is None else 1)
+            # Rungs that differ in the batch alone are one engine: compiling it takes most of the time of a check.
+            key = repr((sorted(rung.options.items()), rung.drafts, rung.snapshots, rung.quantised))
+            side = engines[key] = engines.get(key) or subject.engine(rung, max(batches))
         requests = given if rung.drafts == "given" else work.requests
         expected = reference
         if rung.quantised:
@@ -198,9 +201,9 @@ def _check(
             if not row.red:
                 counting = costs if rung.peer else StepCosts(side, rung.snapshots)
                 entries.append(_Entry(rung, batch, side, requests, row, counting, warm))
-        progress(f"{rung.title}: checked in {time.perf_counter() - began:.0f} s")
-    del plain, side, peer
-    gc.collect()  # engines that no row needs
+        now = time.perf_counter()
+        left = (now - climbing) / number * (len(there) - number)
+        progress(f"{rung.title}: checked in {now - began:.0f} s", left if number < len(there) else None)
 
 
 def _of_mix() -> Rung:

@@ -66,7 +66,10 @@ def lines(climb: Climb) -> list[str]:
     found = []
     for batch in climb.batches:
         found += [f"### Batch {batch}", "", _row(HEAD), _row(["---"] * len(HEAD))]
-        found += [_row(cells(rung, row)) for rung, row in rows_at(climb, batch)]
+        for rung, row in rows_at(climb, batch):
+            title, *rest = cells(rung, row)
+            small = row.batch != batch and f"batch {row.batch}" not in title
+            found.append(_row([f"{title}, batch {row.batch}" if small else title, *rest]))
         found.append("")
     if climb.skipped:
         found += ["Not there:", ""]
@@ -104,11 +107,6 @@ def cells(rung: Rung, row: Measured) -> list[str]:
         _number(row.cer, 2, 100),
         same,
     ]
-
-
-def what_rungs_are() -> list[str]:
-    """A line a rung."""
-    return [f"- **{rung.title}**: {rung.what}." for rung in LADDER]
 
 
 def document(climb: Climb, how: list[str]) -> dict:
