@@ -166,7 +166,8 @@ def test_sigterm(grace, tmp_path):
     for y in range(20, 1380, 30):
         lines[y : y + 12, 30:870:7] = 0
     Image.fromarray(lines).save(tmp_path / "page.png")
-    arguments = ["--port", "0", "--no-config", "--threads", "1", "--jobs", "1", "--log-format", "json", "--grace", grace]
+    arguments = ["--port", "0", "--no-config", "--threads", "1", "--jobs", "1", "--grace", grace]
+    arguments += ["--log-format", "json"]
     errors = (tmp_path / "errors").open("w+")
     process = subprocess.Popen(
         [sys.executable, "-m", "ocria", "serve", *arguments],
