@@ -150,8 +150,8 @@ def stamp_of(info: dict[str, Any]) -> str:
 
 def stamp(path: str) -> str | None:
     """The stamp of a file; None where it is missing or cannot be asked for."""
-    fs, inside = open_url(path)
     try:
+        fs, inside = open_url(path)
         return stamp_of(fs.info(inside))
     except Exception:  # reading it will tell what is wrong
         return None

@@ -237,7 +237,9 @@ def _quiet(ray: Any) -> Iterator[None]:
     from ocria.cluster.listing import BLOCK_BYTES
 
     context = ray.data.DataContext.get_current()
-    wanted = {"enable_progress_bars": False, "target_max_block_size": BLOCK_BYTES}
+    wanted = {
+        "enable_progress_bars": False, "target_max_block_size": BLOCK_BYTES, "raise_original_map_exception": True
+    }  # fmt: skip
     before = {name: getattr(context, name) for name in wanted}
     logger = logging.getLogger("ray.data")
     level = logger.level

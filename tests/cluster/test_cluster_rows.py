@@ -97,6 +97,7 @@ def test_what_is_missing(tmp_path):
         list(find_rows(str(tmp_path / "m.parquet"), "/out"))
     with pytest.raises(UsageError, match="cannot be opened"):
         list(find_rows("nonsense://bucket/x", "/out"))
+    assert stamp("nonsense://bucket/x") is stamp(f"{tmp_path}/gone.pdf") is None
 
 
 def test_a_source_that_is_missing_is_told_before_anything_starts(tmp_path):

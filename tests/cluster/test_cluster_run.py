@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import tempfile
 import threading
 from pathlib import Path
 
@@ -37,12 +38,14 @@ def cluster(tmp_path_factory):
     paths = os.pathsep.join([str(HERE.parents[1]), str(HERE)])
     # Not below the folder of the tests: names of sockets must be short.
     with contextlib.ExitStack() as last:
+        temporary = last.enter_context(tempfile.TemporaryDirectory(prefix="ocria-ray-", ignore_cleanup_errors=True))
         ray.init(
             num_cpus=4,
             include_dashboard=False,
             object_store_memory=200 << 20,
             log_to_driver=False,
             logging_level="ERROR",
+            _temp_dir=temporary,
             runtime_env={"env_vars": {"PYTHONPATH": paths}, "worker_process_setup_hook": "cluster_child.install"},
         )
         last.callback(ray.shutdown)
@@ -155,6 +158,7 @@ def test_a_stopped_run_goes_on(cluster, tmp_path):
     pdf(tmp_path / "quick.pdf", blank=9)
     pdf(tmp_path / "slow.pdf", blank=SLOW_PAGES, title=f"SLOW {log}")
     rows = [{"path": "quick.pdf", "pages": "2-3", "id": "q"}, {"path": f"{tmp_path}/slow.pdf"}, {"path": "none.pdf"}]
+    rows.append({"path": "nonsense://bucket/x.pdf"})  # a fault of its row alone
     (tmp_path / "todo.jsonl").write_text("\n".join(map(json.dumps, rows)))
     chosen = ClusterOptions(
         str(tmp_path / "todo.jsonl"), f"file://{out}", actors="1", cores_per_actor=1, rows_per_shard=1, shards="jsonl",
@@ -179,9 +183,9 @@ def test_a_stopped_run_goes_on(cluster, tmp_path):
     Path(f"{log}.fast").touch()
     second = run_cluster(ParseOptions(mode="text"), chosen)
     tally = second.tally
-    assert (tally.skipped, tally.ok, tally.failed, tally.interrupted) == (1, 1, 1, 0)
+    assert (tally.skipped, tally.ok, tally.failed, tally.interrupted) == (1, 1, 2, 0)
     after = {path.name: path.read_bytes() for path in (out / "pages").iterdir()}
-    assert len(after) == 3
+    assert len(after) == 4
     assert after | before == after  # as they were
     told = [json.loads(line) for data in after.values() for line in data.splitlines()]
     slow = of_path(told, "slow.pdf")
