@@ -41,7 +41,7 @@ def parse(
         reader: a loaded model to use; several documents can share one. By default the model is loaded when
             the first page needs it.
         workers: processes that open and draw files; several documents can share them. By default `jobs` of them run
-            while the document is parsed.
+            while the document is parsed, and on for the next one as long as the `reader` that was given lives.
         cancel: once set, no further page is begun and the document ends with what was read. An `ocria.Control` can
             also pause the run and cancel single pages.
         options: see `ocria.document.options.ParseOptions`: `pages`, `mode`, `model`, `dpi`, ...
@@ -94,10 +94,12 @@ def _stream(
     with contextlib.ExitStack() as last:
         jobs = DEFAULT_JOBS if options.jobs is None else options.jobs
         if workers is None and jobs:
-            from ocria.document.workers import Workers
+            from ocria.document.workers import Workers, warm_workers
 
-            # They load their libraries while the file is read and the modules below are loaded.
-            workers = last.enter_context(Workers(jobs))
+            workers = None if reader is None else warm_workers(reader, jobs)
+            if workers is None:
+                # They load their libraries while the file is read and the modules below are loaded.
+                workers = last.enter_context(Workers(jobs))
         from ocria.document.assemble import Run
         from ocria.document.source import open_source
 

@@ -12,7 +12,7 @@ from ocria.document.decode import DAMAGE, decode, open_image, salvage
 from ocria.document.facts import PageFacts
 from ocria.document.geometry import LinePlace
 from ocria.document.guess import Word
-from ocria.document.look import look_at_pixels
+from ocria.document.look_pixels import look_at_pixels
 from ocria.document.result import Block, Layout
 from ocria.errors import InputError
 

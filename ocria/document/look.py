@@ -1,4 +1,4 @@
-"""Look at a page before it is read: its size, its ink, and its text layer."""
+"""Look at a PDF page before it is read: its size, its ink, and its text layer."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ from itertools import groupby
 
 import numpy as np
 import pymupdf
-from PIL import Image
 
 from ocria.document.facts import PageFacts
 from ocria.document.hidden import TextLayer, render, text_layer
 from ocria.document.ink import ink_mask, is_blank
+from ocria.document.look_pixels import LOOK_DPI, NEAR_DPI, with_color
 from ocria.document.mupdf import take_warnings
 from ocria.document.page_copy import to_displayed
 from ocria.document.text_samples import doubtful_text
 from ocria.document.trust import distrust
-
-LOOK_DPI = 72
-_NEAR_DPI = 200
-_LEAST_COLOR = 40
-"""Levels between the channels of a pixel."""
 
 
 def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFacts:
@@ -50,34 +45,11 @@ def look_at_pdf_page(page: pymupdf.Page, gray: np.ndarray, dpi: float) -> PageFa
     )
 
 
-def look_at_pixels(image: Image.Image, dpi: float) -> PageFacts:
-    """Facts of an image file's page, `image` being at `dpi`."""
-    scale = LOOK_DPI / dpi
-    blank = is_blank(np.asarray(_at(image.convert("L"), dpi, LOOK_DPI)), min(dpi, LOOK_DPI))
-    if blank:
-        blank = is_blank(_color(np.asarray(_at(image.convert("RGB"), dpi, _NEAR_DPI))), min(dpi, _NEAR_DPI))
-    return PageFacts(width=image.width * scale, height=image.height * scale, blank=blank, image_cover=1.0)
-
-
-def _at(image: Image.Image, dpi: float, wanted: float) -> Image.Image:
-    """The image of `dpi` at no more than the wanted resolution."""
-    scale = wanted / dpi
-    if scale >= 1:
-        return image
-    return image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))), Image.Resampling.BOX)
-
-
 def _is_blank_from_near(page: pymupdf.Page) -> bool:
     """Whether a page that looks blank is so in finer pixels and in all colours: thin, pale or yellow print is easily
     missed."""
-    pixels, dpi = render(page, page.rect, _NEAR_DPI)
-    return is_blank(_color(pixels), dpi)
-
-
-def _color(pixels: np.ndarray) -> np.ndarray:
-    """The pixels uint8 [H, W, 3], or one channel [H, W] where they are grey."""
-    spread = pixels.max(axis=2).astype(np.int16) - pixels.min(axis=2)
-    return pixels if (spread > _LEAST_COLOR).any() else pixels[..., 1]
+    pixels, dpi = render(page, page.rect, NEAR_DPI)
+    return is_blank(with_color(pixels), dpi)
 
 
 def _characters(layer: TextLayer) -> tuple[str, str]:

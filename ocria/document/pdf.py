@@ -14,7 +14,8 @@ from ocria.document.facts import PageFacts
 from ocria.document.geometry import LinePlace
 from ocria.document.guess import Word
 from ocria.document.ink import is_blank
-from ocria.document.look import LOOK_DPI, look_at_pdf_page
+from ocria.document.look import look_at_pdf_page
+from ocria.document.look_pixels import LOOK_DPI
 from ocria.document.mupdf import FAULTS, serial, take_warnings
 from ocria.document.page_copy import to_displayed
 from ocria.document.page_tree import is_page, mend_crop, mend_page_tree

@@ -126,10 +126,20 @@ def _neighbour_votes(gray: np.ndarray) -> tuple[int, int]:
 
 def _nearest(asked: np.ndarray, a0: np.ndarray, a1: np.ndarray, b0: np.ndarray, b1: np.ndarray) -> np.ndarray:
     """Gap along axis a from each asked box to the nearest one that it overlaps by half along axis b."""
-    gap = np.maximum(a0[asked, None], a0) - np.minimum(a1[asked, None], a1)
-    shared = np.minimum(b1[asked, None], b1) - np.maximum(b0[asked, None], b0)
-    aligned = shared > 0.5 * np.minimum((b1 - b0)[asked, None], b1 - b0)
+    order = np.argsort(b0, kind="stable")
+    begin = b0[order]
+    # Boxes that overlap at all begin before the other ends, and no earlier than the tallest one would.
+    low = np.searchsorted(begin, b0[asked] - (b1 - b0).max(), "left")
+    count = np.searchsorted(begin, b1[asked], "left") - low
+    row = np.repeat(np.arange(len(asked)), count)
+    i = asked[row]
+    j = order[np.arange(len(row)) + np.repeat(low - (np.cumsum(count) - count), count)]
+    shared = np.minimum(b1[i], b1[j]) - np.maximum(b0[i], b0[j])
+    aligned = (shared > 0.5 * np.minimum((b1 - b0)[i], (b1 - b0)[j])) & (i != j)
+    row, i, j = row[aligned], i[aligned], j[aligned]
+    gap = np.maximum(a0[i], a0[j]) - np.minimum(a1[i], a1[j])
     # Boxes that overlap along both axes are parts of one letter.
-    apart = gap > -0.3 * np.minimum((a1 - a0)[asked, None], a1 - a0)
-    other = asked[:, None] != np.arange(len(a0))
-    return np.where(aligned & apart & other, gap, np.inf).min(axis=1)
+    apart = gap > -0.3 * np.minimum((a1 - a0)[i], (a1 - a0)[j])
+    nearest = np.full(len(asked), np.inf, gap.dtype)
+    np.minimum.at(nearest, row[apart], gap[apart])
+    return nearest

@@ -22,17 +22,31 @@ def contrast(gray: np.ndarray) -> np.ndarray:
     uint8 `[h, w]` -> uint8 `[h, w]`. The range is taken from percentiles of a line crop, of which ink covers
     5 to 40 %. A crop with hardly any contrast comes out white instead of having its noise blown up.
     """
-    low, middle, high = np.percentile(gray, (1, 50, 99))
+    low, middle, light, high = _percentiles(gray, (1, 50, 70, 99))
     if high - low < _MIN_CONTRAST:
         return np.full_like(gray, 255)
     if middle < (low + high) / 2:
         gray = 255 - gray
         low, high = 255 - high, 255 - low
-    paper = min(high, np.percentile(gray, 70))
+        (light,) = _percentiles(gray, (70,))
+    paper = min(high, light)
     if paper - low < _MIN_CONTRAST:
         paper = high
-    scaled = (gray.astype(np.float32) - low) * (255.0 / (paper - low))
-    return np.clip(scaled, 0, 255).astype(np.uint8)
+    levels = np.clip((np.arange(256) - low) * (255.0 / (paper - low)), 0, 255).astype(np.uint8)
+    return levels[gray]
+
+
+def _percentiles(gray: np.ndarray, percents: tuple[int, ...]) -> list[float]:
+    """`np.percentile` of uint8, by counting the levels instead of sorting the pixels."""
+    reached = np.cumsum(Image.fromarray(gray).histogram())
+    found = []
+    for percent in percents:
+        place = (gray.size - 1) * (percent / 100)
+        below, above = np.searchsorted(reached, [int(place), min(int(place) + 1, gray.size - 1)], side="right")
+        part = place - int(place)
+        step = float(above - below)
+        found.append(above - step * (1 - part) if part >= 0.5 else below + step * part)
+    return found
 
 
 def crop_to_ink(gray: np.ndarray, margin: float = 0.1) -> np.ndarray:

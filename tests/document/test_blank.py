@@ -8,7 +8,7 @@ from made import scan_pdf
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from ocria.document.ink import is_blank
-from ocria.document.look import look_at_pixels
+from ocria.document.look_pixels import look_at_pixels
 from ocria.document.pdf import PdfSource
 
 DPI = 130

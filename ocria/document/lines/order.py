@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .median import median
+
 PROSE = 5.0
 """Least usual width of a column's lines, in line heights: narrower ones are a table's cells."""
 
@@ -27,7 +29,7 @@ def _order(boxes: np.ndarray, index: np.ndarray) -> list[int]:
 
 def _columns(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
     """Columns of prose from left to right; the boxes as one group where there are none."""
-    height = float(np.median(boxes[index, 3] - boxes[index, 1]))
+    height = median(boxes[index, 3] - boxes[index, 1])
     order = index[np.argsort(boxes[index, 0], kind="stable")]
     end = np.maximum.accumulate(boxes[order, 2])
     cut = np.flatnonzero(boxes[order, 0][1:] > end[:-1] + 0.2 * height) + 1
@@ -45,8 +47,8 @@ def _columns(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
 
 
 def _is_prose(boxes: np.ndarray) -> bool:
-    width = float(np.median(boxes[:, 2] - boxes[:, 0]))
-    return len(boxes) >= 3 and width >= PROSE * float(np.median(boxes[:, 3] - boxes[:, 1]))
+    width = median(boxes[:, 2] - boxes[:, 0])
+    return len(boxes) >= 3 and width >= PROSE * median(boxes[:, 3] - boxes[:, 1])
 
 
 def _bands(boxes: np.ndarray, index: np.ndarray) -> list[np.ndarray]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .components import union
 from .fragments import Fragments
+from .median import median
 
 WIDE = 3.2
 """Gap in glyph heights from which two fragments are two lines whatever else the page says."""
@@ -90,10 +91,7 @@ def _rivers(
     for k in np.flatnonzero((gap >= 0.85 * unit) & (gap <= WIDE * unit)):
         row, a, b = int(yc[k]) // ROWS, int(np.ceil(gx0[k])), int(gx1[k])
         up, down = above[row, a:b], below[row, a:b]
-        # A gutter's lines resemble each other; where prose stands above a table, their gaps do not.
-        alike = (gap <= 2 * gap[k]) & (gap >= 0.5 * unit[k])
-        if gap[k] >= 1.5 * unit[k]:
-            alike |= np.minimum(np.abs(gx1 - gx1[k]), np.abs(gx0 - gx0[k])) <= 0.5 * unit[k]
+        alike = None
         for width in (2.5, 1.5, 0.7):
             span = int(np.ceil(width * unit[k]))
             if span > b - a:
@@ -101,13 +99,21 @@ def _rivers(
             high, low = _sliding(up, span, np.maximum), _sliding(down, span, np.minimum)
             at = int(np.argmax(low - high))
             y0, y1 = high[at] * ROWS, low[at] * ROWS
+            # Lines are 0.8 units apart: most strips are too low for so many, and then none need be counted.
+            if 1 + int((y1 - y0) / (0.8 * unit[k])) < _witnesses(width):
+                continue
+            if alike is None:
+                # A gutter's lines resemble each other; where prose stands above a table, their gaps do not.
+                alike = (gap <= 2 * gap[k]) & (gap >= 0.5 * unit[k])
+                if gap[k] >= 1.5 * unit[k]:
+                    alike |= np.minimum(np.abs(gx1 - gx1[k]), np.abs(gx0 - gx0[k])) <= 0.5 * unit[k]
             through = alike & (yc > y0) & (yc < y1) & (gx0 <= a + at) & (gx1 >= a + at + span)
             # Several pairs may span one gap; those of one line are level.
             lines = max(
                 _levels(yc[through], unit[k]),
                 _banks(pieces, (a + at, a + at + span), (y0, y1), gx1[k], unit[k]),
             )
-            if lines < (4 if width < 1 else 3) or lines * width < GUTTER:
+            if lines < _witnesses(width):
                 continue
             # A gap no wider than the line's other gaps needs many witnesses.
             if lines < 8 and gap[k] < 1.6 * usual[k]:
@@ -117,6 +123,11 @@ def _rivers(
             out[k] = True
             break
     return out
+
+
+def _witnesses(width: float) -> int:
+    """Lines that a river of a width in glyph heights must part."""
+    return max(4 if width < 1 else 3, int(np.ceil(GUTTER / width)))
 
 
 def _levels(y: np.ndarray, unit: float) -> int:
@@ -145,7 +156,7 @@ def _usual_gap(left: np.ndarray, right: np.ndarray, gap: np.ndarray, unit: np.nd
     for group in np.split(order, np.flatnonzero(np.diff(chain[order])) + 1):
         group = group[close[group]]
         if len(group) >= 3:
-            out[group] = np.median(gap[group])
+            out[group] = median(gap[group])
     return out
 
 
@@ -176,4 +187,9 @@ def _reach(ink: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sliding(values: np.ndarray, span: int, pick: np.ufunc) -> np.ndarray:
-    return pick.reduce(np.lib.stride_tricks.sliding_window_view(values, span), axis=1)
+    """The extremes of all windows of `span` values, by doubling."""
+    done = 1
+    while done * 2 <= span:
+        values = pick(values[:-done], values[done:])
+        done *= 2
+    return pick(values[: done - span], values[span - done :]) if done < span else values

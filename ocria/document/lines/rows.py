@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .components import Components
+from .median import median
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ def fit_row(parts: Components, members: np.ndarray) -> Row:
     x0, x1 = parts.x0[members].astype(float), parts.x1[members].astype(float)
     y0, y1 = parts.y0[members].astype(float), parts.y1[members].astype(float)
     h = y1 - y0
-    height = float(np.median(h))
+    height = median(h)
     xc = 0.5 * (x0.min() + x1.max())
     x = 0.5 * (x0 + x1) - xc
     letters = h >= 0.6 * height
@@ -86,8 +87,8 @@ def _theil_sen(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     half = len(x) // 2
     a, b = order[:half], order[-half:]
     run = x[b] - x[a]
-    slope = float(np.median((y[b] - y[a])[run > 0] / run[run > 0])) if (run > 0).any() else 0.0
-    return slope, float(np.median(y - slope * x))
+    slope = median((y[b] - y[a])[run > 0] / run[run > 0]) if (run > 0).any() else 0.0
+    return slope, median(y - slope * x)
 
 
 def _x_height(rise: np.ndarray, small: bool) -> float:
@@ -100,5 +101,5 @@ def _x_height(rise: np.ndarray, small: bool) -> float:
         return 1.0
     low = rise[rise <= 0.82 * rise[-1]]
     if len(low) >= 0.25 * len(rise):
-        return float(np.median(low))
-    return (1.0 if small else 0.7) * float(np.median(rise))
+        return median(low)
+    return (1.0 if small else 0.7) * median(rise)

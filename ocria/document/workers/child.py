@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib
 import os
 import resource
 import select
@@ -13,13 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ocria.document.source import Readable, Source, open_readable, readable
-from ocria.document.workers.wire import Answer, Fault, Opened, Opening, Request, receive, send, widen
+from ocria.document.workers.wire import LAYOUT, Answer, Fault, Opened, Opening, Request, receive, send, widen
 from ocria.errors import InputError, OcriaError
 
 # Nothing here writes files, except complaints to standard error.
 _MOST_WRITTEN = 64 << 20  # bytes
 _SCORE = 500  # of 1000
 _PAGE_CALLS = ("look", "render", "words", "lay_out", "lay_out_lines")
+# Loaded while nobody asks, in this order: the last one takes as long as all others together, and a page is looked at and
+# drawn without it.
+_LOADED_IDLE = ("ocria.document.image", "ocria.document.pdf", LAYOUT)
+_NETWORK = "pymupdf.layout"
+_IDLE_S = 0.1
 
 
 def main() -> None:
@@ -30,14 +36,20 @@ def main() -> None:
     _be_first_to_go()
     _bound(resource.RLIMIT_AS, int(sys.argv[1]))
     _bound(resource.RLIMIT_FSIZE, _MOST_WRITTEN)
-    _load()
+    _put_layout_off()
     child = Child()
     send(answers, Answer(os.getpid(), memory_in_use()))
+    later = list(_LOADED_IDLE)
     while True:
+        while later and not _is_asked(requests):
+            _load(later.pop(0))
         try:
             request = receive(requests)
         except EOFError:
             return
+        if request.call == "forget":
+            child.forget(request.forget)
+            continue
         answer = Answer(child.answer(request), memory_in_use())
         try:
             send(answers, answer)
@@ -55,9 +67,7 @@ class Child:
 
     def answer(self, request: Request) -> object:
         """What was asked for, or a `Fault`."""
-        for number in request.forget:
-            if number in self._documents:
-                self._documents.pop(number).close()
+        self.forget(request.forget)
         try:
             return self._call(request)
         except OcriaError as error:
@@ -67,7 +77,16 @@ class Child:
         except Exception as error:  # whatever a library raises over a damaged file is a fault of the file
             return Fault("InputError", f"{type(error).__name__}: {error}")
 
+    def forget(self, numbers: tuple[int, ...]) -> None:
+        """Close documents."""
+        for number in numbers:
+            if number in self._documents:
+                self._documents.pop(number).close()
+
     def _call(self, request: Request) -> object:
+        if request.call == "load":
+            _load(*request.arguments)
+            return None
         if request.call == "open":
             source, opened = _open(*request.arguments)
             self._documents[request.document] = source
@@ -132,12 +151,24 @@ def _bound(limit: int, most: int) -> None:
     resource.setrlimit(limit, (most, most))
 
 
-def _load() -> None:
-    """Load the libraries now, for it takes a while, which should not count as time of the first page."""
-    import ocria.document.comic
-    import ocria.document.convert
-    import ocria.document.layout
-    import ocria.document.pdf  # noqa: F401
+def _put_layout_off() -> None:
+    """Let `import pymupdf` do without the network of its layout analysis, which takes longer than all the rest."""
+    if "pymupdf" not in sys.modules:
+        sys.modules[_NETWORK] = None
+
+
+def _load(module: str) -> None:
+    if module == LAYOUT and sys.modules.get(_NETWORK, module) is None:
+        del sys.modules[_NETWORK]
+        importlib.import_module("pymupdf4llm").use_layout(True)
+    importlib.import_module(module)
+
+
+def _is_asked(requests: int) -> bool:
+    """Whether a request comes before the process may be called idle."""
+    poll = select.poll()
+    poll.register(requests, select.POLLIN)
+    return bool(poll.poll(_IDLE_S * 1000))
 
 
 def _die_with_parent(life: int) -> None:

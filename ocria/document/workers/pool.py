@@ -111,10 +111,13 @@ class Workers:
         return self._ask(handle, Request(call, arguments, handle.number), limit_s or _PAGE_S, until)
 
     def forget(self, handle: Handle) -> None:
-        """Close a document; processes that have it open do so when they are next asked something."""
+        """Close a document; processes that have it open and are busy do so when they are next asked something."""
         with self._changed:
             handle.closed = True
             self._forgotten.add(handle.number)
+            for process in self._idle:
+                if handle.number in process.documents:
+                    process.forget({handle.number})
             self._forgotten &= self._open_numbers()
 
     def close(self) -> None:
@@ -158,6 +161,7 @@ class Workers:
             forget = self._forgotten & process.documents
             answer = process.open(handle.number, handle.opening, forget, _end(seconds, until))
         if request is not None and not isinstance(answer, Fault):
+            process.prepare(request.call, until)
             answer = process.ask(request, _end(limit_s, until))
         if isinstance(answer, Fault):
             raise getattr(errors, answer.kind)(answer.message, path=answer.path, cure=answer.cure)

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 
-from ocria.document.workers.wire import Answer, Fault, Opened, Opening, Request, receive, send, widen
+from ocria.document.workers.wire import LAYOUT, Answer, Fault, Opened, Opening, Request, receive, send, widen
 from ocria.errors import EngineError
 
 _START = "import sys; sys.path[:] = sys.argv[3:]; from ocria.document.workers.child import main; main()"
@@ -18,6 +19,10 @@ _TAIL_BYTES = 2000
 _SECRET = ("OCRIA_PASSWORD",)
 # A machine that is busy with other things may take long to load the libraries.
 _START_S = 300.0
+_NEED_LAYOUT = ("lay_out", "lay_out_lines")
+
+
+_RUNNING: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 class Crashed(Exception):
@@ -58,6 +63,8 @@ class Process:
         """Bytes that it had in use at its last answer."""
         self.broken = False
         """Whether it must not be asked again."""
+        self._has_layout = False
+        _RUNNING.add(self)
 
     @property
     def pid(self) -> int:
@@ -91,6 +98,25 @@ class Process:
             self.documents.add(number)
         return answer
 
+    def prepare(self, call: str, until: float | None) -> None:
+        """Wait until what a call needs is loaded, which is no time of its page. Errors are those of `ask`."""
+        if call not in _NEED_LAYOUT or self._has_layout:
+            return
+        start = time.monotonic() + _START_S
+        fault = self._exchange(Request("load", (LAYOUT,)), start if until is None else min(start, until))
+        if isinstance(fault, Fault):
+            raise EngineError(f"the process that reads files cannot lay pages out ({fault.message})")
+        self._has_layout = True
+
+    def forget(self, numbers: set[int]) -> None:
+        """Close documents; it must be idle. Nothing is answered."""
+        known = numbers & self.documents
+        self.documents -= known
+        try:
+            send(self._requests, Request("forget", forget=tuple(known)))
+        except BrokenPipeError:
+            self.broken = True
+
     def ask(self, request: Request, until: float) -> object:
         """What the child answers, a `Fault` where the call raised.
 
@@ -98,6 +124,11 @@ class Process:
             Crashed: it ended instead.
             TimeoutError: `until` came first.
         """
+        value = self._exchange(request, until)
+        self.calls += 1
+        return value
+
+    def _exchange(self, request: Request, until: float) -> object:
         done = False
         try:
             send(self._requests, request)
@@ -107,7 +138,6 @@ class Process:
             raise Crashed(self._ending()) from None
         finally:
             self.broken = self.broken or not done
-        self.calls += 1
         self.memory = answer.memory
         self.broken = isinstance(answer.value, Fault) and answer.value.fatal
         return answer.value
@@ -124,6 +154,13 @@ class Process:
         self._popen.stdout.close()
         self._life.close()
         self._complaints.close()
+
+    def leave(self) -> None:
+        """Have nothing to do with it any more; it goes on for others."""
+        self._life.close()
+        self._popen.stdin.close()
+        self._popen.stdout.close()
+        self.broken = True
 
     def _start(self, memory_bytes: int, life: int) -> subprocess.Popen[bytes]:
         # A group of its own, so that Ctrl-C reaches the parent alone, which says what is to be stopped.
@@ -146,3 +183,13 @@ class Process:
         self._complaints.seek(max(0, size - _TAIL_BYTES))
         said = self._complaints.read().decode("utf-8", "replace").strip().splitlines()
         return f"{how}: {said[-1]}" if said else how
+
+
+def _let_go() -> None:
+    """In a copy of this process that was forked: leave the children to the one that started them, whose end ends
+    them."""
+    for process in list(_RUNNING):
+        process.leave()
+
+
+os.register_at_fork(after_in_child=_let_go)

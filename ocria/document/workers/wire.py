@@ -15,6 +15,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+LAYOUT = "ocria.document.layout"
+"""A module that a child loads when it is idle, or when it is asked to."""
+
 _HEAD = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _PIPE_BYTES = 1 << 20
