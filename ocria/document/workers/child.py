@@ -21,7 +21,7 @@ from ocria.errors import InputError, OcriaError
 _MOST_WRITTEN = 64 << 20  # bytes
 _SCORE = 500  # of 1000
 _PAGE_CALLS = ("look", "render", "words", "lay_out", "lay_out_lines")
-# Loaded while nobody asks, in this order: the last one takes as long as all others together, and a page is looked at and
+# Loaded while nobody asks, in this order. The last one takes as long as the others together; a page is looked at and
 # drawn without it.
 _LOADED_IDLE = ("ocria.document.image", "ocria.document.pdf", LAYOUT)
 _NETWORK = "pymupdf.layout"
