@@ -1,6 +1,8 @@
 """How well does ocria read real documents, beside Tesseract on the same images?
 
-    python bench/accuracy.py                          all groups
+    python bench/accuracy.py                          all groups and document tests
+    python bench/accuracy.py --document-tests         document tests only
+    python bench/accuracy.py --olmocr-bench DIR       olmOCR-bench's own tests
     python bench/accuracy.py --lines-only --model runs/nano/export --peer none
     python bench/accuracy.py --reader tesseract-lines --group books     line finding or reading?
 
@@ -18,19 +20,24 @@ import sys
 import time
 from pathlib import Path
 
+from document_tests.command import add_arguments, run_document_tests
+from document_tests.rows import BadRow
 from readers import FoundLines, Ocria, Peer, ReaderUnderTest
 from report import (
     Reading,
     confusion_counts,
     confusion_table,
+    error_kinds,
+    error_table,
     group_table,
     shown,
     summary,
+    time_ratios,
     worst_places,
     worst_words,
 )
 from samples import GROUPS, MIN_WORDS, RASTER_DPI, SamplesNotFound, find_samples, load_items
-from tesseract import PeerError, Tesseract, cache_folder
+from tesseract import PeerError, Tesseract, cache_folder, pin
 
 from ocria.errors import OcriaError
 
@@ -49,7 +56,10 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32, help="lines in one batch of the engine")
     parser.add_argument("--no-cache", action="store_true", help="run the peer again, reuse nothing")
+    add_arguments(parser)
     arguments = parser.parse_args(argv)
+    if (arguments.document_tests or arguments.olmocr_bench) and (arguments.lines_only or arguments.group):
+        parser.error("--document-tests and --olmocr-bench read no groups")
     if arguments.lines_only:
         if arguments.group:
             parser.error("--lines-only and --group exclude each other")
@@ -60,15 +70,22 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 def read_groups(
     readers: list[ReaderUnderTest], items_of: dict[str, list]
 ) -> dict[str, dict[str, list[Reading]]]:
-    """All readings by group and reader, group by group, so that both readers meet the same load."""
+    """All readings by group and reader. Readers take turns on each page, so that they meet the same load.
+
+    Line images are read group by group, because ocria reads many of them in one batch.
+    """
     readings: dict[str, dict[str, list[Reading]]] = {}
     for group, items in items_of.items():
-        readings[group] = {}
-        for reader in readers:
-            start = time.perf_counter()
-            readings[group][reader.name] = reader.read(items)
-            took = time.perf_counter() - start
-            print(f"{group}: {len(items)} items by {reader.name} in {took:.1f} s", file=sys.stderr)
+        start = time.perf_counter()
+        readings[group] = {reader.name: [] for reader in readers}
+        turns = [items] if GROUPS[group].unit == "line" else [[item] for item in items]
+        for number, turn in enumerate(turns):
+            first = number % len(readers)
+            for reader in readers[first:] + readers[:first]:
+                readings[group][reader.name] += reader.read(turn)
+        took = time.perf_counter() - start
+        names = " and ".join(reader.name for reader in readers)
+        print(f"{group}: {len(items)} items by {names} in {took:.1f} s", file=sys.stderr)
     return readings
 
 
@@ -94,8 +111,9 @@ def method(arguments: argparse.Namespace, tesseract: Tesseract | None) -> list[s
     if tesseract:
         reuse = "nothing reused" if arguments.no_cache else "texts and times of earlier runs reused"
         lines.append(
-            f"Tesseract {tesseract.version}, eng, pages --psm 3, lines --psm 13, OMP_THREAD_LIMIT=1, wall "
-            f"seconds of its process; {reuse}."
+            f"Tesseract {tesseract.version}, eng, pages --psm 3, lines --psm 13, wall seconds of its process with "
+            f"OMP_THREAD_LIMIT=1 or {arguments.threads}, whichever was faster on the image, on the same cores as "
+            f"ocria; {reuse}."
         )
     lines.append(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}.")
     return lines
@@ -108,6 +126,16 @@ def print_report(readings: dict[str, dict[str, list[Reading]]], readers: list[st
         for group, by_reader in readings.items()
     }
     print("\n".join(group_table(groups, readers)))
+    ratios = time_ratios(readings, *readers[:2]) if len(readers) > 1 else {}
+    for group, ratio in ratios.items():
+        print(f"{GROUPS[group].title}: {readers[0]} takes {ratio:.2f} times as long as {readers[1]} (median of items)")
+    kinds = {
+        group: {reader: error_kinds(found) for reader, found in by_reader.items()}
+        for group, by_reader in readings.items()
+        if GROUPS[group].measure == "cer"
+    }
+    print("\nKinds of error, in edits per 1000 characters")
+    print("\n".join(error_table(kinds, readers)))
     mine = [reading for by_reader in readings.values() for reading in by_reader[readers[0]]]
     counts = confusion_counts(mine)
     if worst:
@@ -122,7 +150,7 @@ def print_report(readings: dict[str, dict[str, list[Reading]]], readers: list[st
     print(f"\nConfusions of {readers[0]} where the truth has an order")
     print("\n".join(confusion_table(counts)))
     confusions = [[a, b, n] for (a, b), n in counts.most_common(50)]
-    return {"groups": groups, "confusions": confusions}
+    return {"groups": groups, "time_ratios": ratios, "error_kinds": kinds, "confusions": confusions}
 
 
 def make_readers(
@@ -151,25 +179,40 @@ def write_json(path: Path, document: dict, readings: dict[str, dict[str, list[Re
     path.write_text(json.dumps({**document, "items": items}, ensure_ascii=False), encoding="utf-8")
 
 
-def main(argv: list[str] | None = None) -> int:
-    arguments = parse_arguments(argv)
-    cache = cache_folder()
+def read_and_report(arguments: argparse.Namespace, cache: Path) -> tuple[dict, dict]:
+    """The groups: the JSON document and all readings."""
     groups = [group for group in GROUPS if not arguments.group or group in arguments.group]
-    try:
-        items = load_items(find_samples(arguments.samples), groups, limit=arguments.limit)
-        tesseract = None
-        if arguments.peer == "tesseract" or arguments.reader != "ocria":
-            tesseract = Tesseract(None if arguments.no_cache else cache)
-        readers = make_readers(arguments, tesseract, cache)
-        items_of = {group: [item for item in items if item.group == group] for group in groups}
-        readings = read_groups(readers, {group: found for group, found in items_of.items() if found})
-    except (SamplesNotFound, PeerError, OcriaError) as error:
-        print(f"accuracy: {error}", file=sys.stderr)
-        return 2
+    items = load_items(find_samples(arguments.samples), groups, limit=arguments.limit)
+    tesseract = None
+    if arguments.peer == "tesseract" or arguments.reader != "ocria":
+        tesseract = Tesseract(None if arguments.no_cache else cache, arguments.threads)
+        pin(min(arguments.threads, len(os.sched_getaffinity(0))))
+    readers = make_readers(arguments, tesseract, cache)
+    items_of = {group: [item for item in items if item.group == group] for group in groups}
+    readings = read_groups(readers, {group: found for group, found in items_of.items() if found})
     how = method(arguments, tesseract)
     print("\n".join(how) + "\n")
     result = print_report(readings, [reader.name for reader in readers], arguments.worst)
-    document = {"bench": "accuracy", "method": how, **result}
+    return {"method": how, **result}, readings
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = parse_arguments(argv)
+    cache = cache_folder()
+    cores = os.sched_getaffinity(0)
+    only_tests = arguments.document_tests or arguments.olmocr_bench is not None
+    document, readings = {"bench": "accuracy"}, {}
+    try:
+        if not only_tests:
+            found, readings = read_and_report(arguments, cache)
+            document |= found
+        if only_tests or not (arguments.group or arguments.reader != "ocria"):
+            document["document_tests"] = run_document_tests(arguments, cache)
+    except (SamplesNotFound, PeerError, BadRow, OcriaError) as error:
+        print(f"accuracy: {error}", file=sys.stderr)
+        return 2
+    finally:
+        os.sched_setaffinity(0, cores)
     if arguments.json:
         write_json(arguments.json, document, readings)
     print(json.dumps(document, ensure_ascii=False))

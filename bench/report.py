@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from statistics import fmean, median
 
+from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 from samples import GROUPS
 from scoring import Score, confusions, normalise, score, total_cer, total_wer
@@ -144,6 +145,67 @@ def worst_words(readings: list[Reading], count: int) -> list[tuple[str, float, l
             missed, made_up = list((truth - output).elements()), list((output - truth).elements())
             rows.append((reading.name, reading.score.f1, missed, made_up))
     return sorted(rows, key=lambda row: row[1])[:count]
+
+
+def time_ratios(readings: dict[str, dict[str, list[Reading]]], mine: str, peer: str) -> dict[str, float]:
+    """By group the median over items of how many times as long `mine` took as `peer`."""
+    return {
+        group: median(a.seconds / b.seconds for a, b in zip(by_reader[mine], by_reader[peer], strict=True))
+        for group, by_reader in readings.items()
+    }
+
+
+ERROR_KINDS = ("confused", "missed", "made up", "stretch missed", "stretch made up", "moved")
+_STRETCH = 15  # characters at once that no misreading of letters explains: a line lost, cut or invented
+_MOVED = 80.0  # likeness in per cent of a lost stretch to one that turns up elsewhere
+
+
+def error_kinds(readings: list[Reading]) -> dict[str, float]:
+    """Edits per 1000 characters of truth by ERROR_KINDS, over the readings of a group whose truth has an order.
+
+    Stretches are what line finding or a loop does; a stretch missed here and made up there has moved: reading order.
+    """
+    edits: Counter[str] = Counter()
+    size = 0
+    for reading in readings:
+        truth = normalise(reading.truth, lower=reading.lower)
+        output = normalise(reading.output, lower=reading.lower)
+        size += len(truth)
+        lost, extra = [], []
+        for op in Levenshtein.opcodes(truth, output):
+            if op.tag == "replace":
+                edits["confused"] += op.src_end - op.src_start
+            elif op.tag == "delete":
+                lost.append(truth[op.src_start : op.src_end])
+            elif op.tag == "insert":
+                extra.append(output[op.dest_start : op.dest_end])
+        stretches = [text for text in extra if len(text) >= _STRETCH]
+        for text in lost:
+            if len(text) < _STRETCH:
+                edits["missed"] += len(text)
+            elif any(fuzz.partial_ratio(text, other) >= _MOVED for other in stretches):
+                edits["moved"] += len(text)
+            else:
+                edits["stretch missed"] += len(text)
+        edits["made up"] += sum(len(text) for text in extra if len(text) < _STRETCH)
+        lost_stretches = [text for text in lost if len(text) >= _STRETCH]
+        for text in stretches:
+            moved = any(fuzz.partial_ratio(text, other) >= _MOVED for other in lost_stretches)
+            edits["moved" if moved else "stretch made up"] += len(text)
+    return {kind: 1000 * edits[kind] / max(1, size) for kind in ERROR_KINDS}
+
+
+def error_table(kinds: dict[str, dict[str, dict[str, float]]], readers: list[str]) -> list[str]:
+    """One line a group and reader."""
+    head = f"{'group':<44} {'reader':<16}" + "".join(f"{kind:>16}" for kind in ERROR_KINDS)
+    lines = [head, "-" * len(head)]
+    for group, by_reader in kinds.items():
+        title = GROUPS[group].title
+        for reader in readers:
+            cells = "".join(f"{by_reader[reader][kind]:>16.2f}" for kind in ERROR_KINDS)
+            lines.append(f"{title:<44} {reader:<16}{cells}")
+            title = ""
+    return lines
 
 
 def confusion_counts(readings: list[Reading]) -> Counter[tuple[str, str]]:

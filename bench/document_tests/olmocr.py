@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .checks import Baseline
-from .rows import BadRow, Test, read_rows, test_of
+from .rows import BadRow, Test, as_test, read_rows
 
 
 def olmocr_tests(folder: Path) -> list[Test]:
@@ -20,7 +20,7 @@ def olmocr_tests(folder: Path) -> list[Test]:
     tests, seen = [], {}
     for file in files:
         for where, row in read_rows(file):
-            test = test_of(row, file.name, pdfs, where)
+            test = as_test(row, file.name, pdfs, where)
             if test.id in seen:
                 raise BadRow(f"{where}: id {test.id!r} is that of {seen[test.id]} too")
             if not test.path.is_file():

@@ -69,7 +69,7 @@ def check_of(row: dict[str, Any]) -> Check | None:
     return kind(**given)
 
 
-def test_of(row: dict[str, Any], group: str, folder: Path, where: str) -> Test:
+def as_test(row: dict[str, Any], group: str, folder: Path, where: str) -> Test:
     """The test of a row whose `pdf` lies in `folder`; `where` names the row in errors."""
     try:
         check = check_of(row)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import own_pages, own_scans
 from .own_pages import Made
-from .rows import Test, read_rows, test_of
+from .rows import Test, as_test, read_rows
 
 FACTS = Path(__file__).with_name("facts.jsonl")
 OLMOCR_GROUP = "olmOCR-bench samples"
@@ -18,12 +18,12 @@ def own_tests(folder: Path, seed: int) -> list[Test]:
     made = Made(folder, random.Random(seed))
     for draw in (*own_pages.MAKERS, *own_scans.MAKERS):
         draw(made)
-    return [test_of(row, row["group"], folder, f"own page {row['pdf']}") for row in made.rows]
+    return [as_test(row, row["group"], folder, f"own page {row['pdf']}") for row in made.rows]
 
 
 def sample_tests(samples: Path) -> list[Test]:
     """Facts about the real samples in `samples` (the folder of the manifest); of files that are missing there none."""
-    tests = [test_of(row, row["group"], samples, where) for where, row in read_rows(FACTS)]
+    tests = [as_test(row, row["group"], samples, where) for where, row in read_rows(FACTS)]
     return [test for test in tests if test.path.is_file()] + _olmocr_samples(samples)
 
 
@@ -35,5 +35,5 @@ def _olmocr_samples(samples: Path) -> list[Test]:
         for where, row in read_rows(file):
             if (folder / row["pdf"]).is_file():
                 # The files repeat each other's rows.
-                found.setdefault(row["id"], test_of(row, OLMOCR_GROUP, folder, where))
+                found.setdefault(row["id"], as_test(row, OLMOCR_GROUP, folder, where))
     return list(found.values())

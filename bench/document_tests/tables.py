@@ -49,10 +49,10 @@ def time_table(rows: dict[str, dict[str, float]], mine: str, peer: str) -> list[
     return lines
 
 
-def print_outcome(outcome: Outcome, readers: list[str], title: str, most_failures: int) -> dict:
+def print_outcome(outcome: Outcome, readers: list[str], most_failures: int) -> dict:
     """Print everything; returns it for the JSON document."""
     rates, kinds = pass_rates(outcome.results), kind_rates(outcome.results)
-    print(f"\n{title}: passed of all, per cent [95 % interval]")
+    print("\nPassed of all, per cent [95 % interval]")
     print("\n".join(rate_table(rates, readers, "class")) + "\n")
     print("\n".join(rate_table(kinds, readers, "kind of test")))
     not_run = Counter(test.kind for test in outcome.not_run)
