@@ -29,6 +29,7 @@ from ocria.cli.settings import settle
 from ocria.cli.tui import add_tui
 from ocria.errors import EXIT_INTERRUPTED, EXIT_OK, OcriaError
 from ocria.progress import Log, Reporter, make_reporter
+from ocria.spinning import spin_briefly
 
 _DESCRIPTION = """\
 Turn PDFs and page images into Markdown, HTML, text, JSON or searchable PDFs,
@@ -47,6 +48,7 @@ _EXAMPLES = [
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
+    spin_briefly()
     parser = build_parser()
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given:

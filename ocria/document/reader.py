@@ -20,6 +20,7 @@ from ocria.document.split import split_wide
 from ocria.errors import ModelNotFoundError
 from ocria.events import EngineTick, PrefillDone, RequestSubmitted, TokensAccepted
 from ocria.runtime.acceptance import Acceptance
+from ocria.spinning import spin_briefly
 
 if TYPE_CHECKING:
     import torch
@@ -124,6 +125,7 @@ class Reader:
                 path=NANO,
                 cure="Install ocria again, or name another checkpoint with --model",
             )
+        spin_briefly()
         import torch
 
         from ocria.model.checkpoint import load_model
