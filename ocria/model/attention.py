@@ -69,6 +69,7 @@ class GatedAttention(nn.Module):
         self.q_norm = RMSNorm(head_dim, config.rms_norm_eps)
         self.k_norm = RMSNorm(head_dim, config.rms_norm_eps)
         self._fused: Projections | QuantisedProjections | None = None
+        self._keys_and_values: Projections | None = None
         self._scales: tuple[torch.Tensor, torch.Tensor] | None = None
         self.kv_scale: torch.Tensor | None = None
         """fp32 `[2]`: what the codes of a cache in FP8 are worth, of keys and of values; None: one."""
@@ -82,6 +83,8 @@ class GatedAttention(nn.Module):
         """Compute q, k and v in one product from now on; returns the layers that are part of it."""
         layers = [self.q_proj, self.k_proj, self.v_proj]
         self._fused = how.join(layers)
+        if isinstance(self._fused, Projections):
+            self._keys_and_values = self._fused.without_first()
         self._scales = self._head_scales()
         self.kv_scale = self._kv_scale()
         return layers
@@ -101,6 +104,18 @@ class GatedAttention(nn.Module):
             w.kv_rows, w.mask, self._kv_scale() if state.keys[place].dtype == kv_cache.FP8 else None,
         )  # fmt: skip
         return self.o_proj(o)
+
+    def remember(self, x: torch.Tensor | Fed, window: Window, state: DecoderState, layer: int) -> None:
+        """What `forward` of a prefill leaves in the state, without its result."""
+        if self._keys_and_values is not None:
+            k, v = self._keys_and_values(x)
+        else:
+            _, k, v = self._fused(x) if self._fused else (None, self.k_proj(x), self.v_proj(x))
+        k, v = (part.unflatten(-1, (-1, self.config.head_dim)) for part in (k, v))
+        k = rotate(self.k_norm(k), window.cos[:, :, None].to(v.dtype), window.sin[:, :, None].to(v.dtype)).to(v.dtype)
+        place = state.place[layer]
+        for cache, new, step in zip((state.keys, state.values), (k, v), self._kv_scale(), strict=True):
+            self._write(cache[place], new, step, window)
 
     def _rows(self, q, k, v, window: Window, state: DecoderState | None, layer: int) -> torch.Tensor | Fed:
         """Whole sequences, or a prefill: q `[B, T, 2H, D]`, a gate after each query; k, v `[B, T, Hkv, D]`."""
@@ -124,11 +139,17 @@ class GatedAttention(nn.Module):
 
     @staticmethod
     def _through(cache: torch.Tensor, new: torch.Tensor, step: torch.Tensor, window: Window) -> torch.Tensor:
-        """Put the window's rows `[B, T, Hkv, D]` into the cache; returns what attention sees of it, in their dtype."""
-        rows = kv_cache.encode(new, step, cache.dtype)
-        kv_cache.write(cache, window.kv_rows.flatten(), rows.flatten(0, 1))
+        """`_write`; returns what attention sees of the cache, in the dtype of the rows."""
+        rows = GatedAttention._write(cache, new, step, window)
         seen = rows if window.fresh else take(cache[:, : window.kv_len], window)
         return kv_cache.decode(seen, step, new.dtype)
+
+    @staticmethod
+    def _write(cache: torch.Tensor, new: torch.Tensor, step: torch.Tensor, window: Window) -> torch.Tensor:
+        """Put the window's rows `[B, T, Hkv, D]` into the cache; returns them as it holds them."""
+        rows = kv_cache.encode(new, step, cache.dtype)
+        kv_cache.write(cache, window.kv_rows.flatten(), rows.flatten(0, 1))
+        return rows
 
     def _kv_scale(self) -> torch.Tensor:
         return torch.ones(2, device=self.k_norm.weight.device) if self.kv_scale is None else self.kv_scale

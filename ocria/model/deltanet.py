@@ -76,6 +76,12 @@ class GatedDeltaNet(nn.Module):
         rows = gated_rms_norm_quant(*gated, self.out_proj.feed.target)
         return self.out_proj(Fed(rows, None, o.shape[:2], o.dtype))
 
+    def remember(self, x: torch.Tensor | Fed, window: Window, state: DecoderState, layer: int) -> None:
+        """What `forward` of a prefill leaves in the state, without its result."""
+        layers = (self.in_proj_qkv, self.in_proj_z, self.in_proj_b, self.in_proj_a)
+        qkv, _, b, a = self._fused(x) if self._fused else (project(x) for project in layers)
+        self._windowed(qkv, a, b, window, state, state.place[layer])
+
     def _whole(self, qkv: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """Whole sequences without a state, differentiable: `[B, T, Hv, Dv]` fp32."""
         c = self.config

@@ -167,7 +167,7 @@ def target_size(height: int, width: int, config: ImageConfig, resize: bool = Tru
 
 
 def preprocess(
-    image: Image.Image | np.ndarray, config: ImageConfig, resize: bool = True
+    image: Image.Image | np.ndarray, config: ImageConfig, resize: bool = True, distinct: bool = False
 ) -> tuple[torch.Tensor, tuple[int, int, int]]:
     """Pixel values and grid of one image.
 
@@ -175,23 +175,35 @@ def preprocess(
     Transparent pixels are composited on white. Returns `pixel_values` float32 [N, C*T*P*P], rows in
     merge-block order (block row, block column, row in block, column in block) and columns in the order
     (channel, time, row, column), and `grid_thw` = (1, H/P, W/P) with N = H/P * W/P.
+    `distinct`: without what repeats, as `PatchEmbed` takes it too: one time slice, [N, C*P*P], and of a grey image
+    whose channels are normalised alike one channel, [N, P*P].
     Raises InputError for what cannot be read as an image or does not fit.
     """
-    flat = _flatten(image, config.channels)
+    tables = _value_tables(config)
+    if distinct and _is_grey(image) and (tables == tables[0]).all():
+        tables = tables[:1]  # every channel would hold the same bytes, resized or not
+    channels = len(tables)
+    flat = _flatten(image, channels)
     height, width = target_size(flat.height, flat.width, config, resize)
     if resize and config.do_resize:
         # Also when the size is right already: the reference calls it then too, and PIL returns a copy.
         flat = flat.resize((width, height), resample=config.resample)
-    pixels = np.asarray(flat).reshape(height, width, config.channels)
+    pixels = np.asarray(flat).reshape(height, width, channels)
 
-    patch, merge, time = config.patch_size, config.merge_size, config.temporal_patch_size
+    patch, merge, time = config.patch_size, config.merge_size, 1 if distinct else config.temporal_patch_size
     rows, columns = height // patch, width // patch
-    blocks = pixels.reshape(rows // merge, merge, patch, columns // merge, merge, patch, config.channels)
-    blocks = blocks.transpose(0, 3, 1, 4, 6, 2, 5).reshape(rows * columns, config.channels, patch * patch)
-    values = np.empty((rows * columns, config.channels, time, patch * patch), dtype=np.float32)
-    for channel, table in enumerate(_value_tables(config)):
+    blocks = pixels.reshape(rows // merge, merge, patch, columns // merge, merge, patch, channels)
+    blocks = blocks.transpose(0, 3, 1, 4, 6, 2, 5).reshape(rows * columns, channels, patch * patch)
+    values = np.empty((rows * columns, channels, time, patch * patch), dtype=np.float32)
+    for channel, table in enumerate(tables):
         values[:, channel] = table[blocks[:, channel]][:, None]  # a still image: every time slice alike
-    return torch.from_numpy(values.reshape(rows * columns, config.patch_dim)), (1, rows, columns)
+    return torch.from_numpy(values.reshape(rows * columns, -1)), (1, rows, columns)
+
+
+def _is_grey(image: Image.Image | np.ndarray) -> bool:
+    if isinstance(image, np.ndarray):
+        return image.shape[2:] in ((), (1,))
+    return image.mode == "L" and image.info.get("transparency") is None
 
 
 def _value_tables(config: ImageConfig) -> np.ndarray:

@@ -10,7 +10,7 @@ from ocria.model.prepared import Preparable
 from ocria.model.quantized import Preparation
 from ocria.model.state import DecoderState
 from ocria.model.text import MLP, TextDecoder
-from ocria.model.vision import Grids, PatchEmbed, VisionEncoder
+from ocria.model.vision import Grids, PatchEmbed, VisionAttention, VisionEncoder
 from ocria.model.window import Window
 from ocria.ops.linear import Linear, Packed, linear, pack
 
@@ -26,7 +26,7 @@ class _Body(nn.Module):
 class Qwen35(Preparable):
     """Vision encoder, text decoder and head. Build it under `torch.device("meta")` and fill it from a file."""
 
-    joining = (MLP, GatedAttention, GatedDeltaNet)
+    joining = (MLP, GatedAttention, GatedDeltaNet, VisionAttention)
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -48,7 +48,7 @@ class Qwen35(Preparable):
     def _prepare(self, how: Preparation) -> None:
         super()._prepare(how)
         for module in self.modules():
-            if isinstance(module, RMSNorm) or (how.pack and isinstance(module, PatchEmbed)):
+            if isinstance(module, (RMSNorm, VisionEncoder)) or (how.pack and isinstance(module, PatchEmbed)):
                 module.prepare()
         if how.pack and self.config.tie_word_embeddings:
             self._packed_head = pack(self._head())
@@ -56,6 +56,11 @@ class Qwen35(Preparable):
     def encode_image(self, patches: torch.Tensor, grids: Grids) -> torch.Tensor:
         """Image tokens `[M, D]` of one or several packed images (see `VisionEncoder`)."""
         return self.model.visual(patches, grids)
+
+    @property
+    def takes_distinct_patches(self) -> bool:
+        """Whether `encode_image` takes rows without what repeats in them (see `PatchEmbed`)."""
+        return self.model.visual.patch_embed.takes_distinct
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """Token ids `[...]` -> `[..., D]`."""
@@ -70,6 +75,12 @@ class Qwen35(Preparable):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """See `TextDecoder.tapped`."""
         return self.model.language_model.tapped(hidden, window, state, taps)
+
+    def remember(
+        self, hidden: torch.Tensor, window: Window, state: DecoderState, taps: tuple[int, ...]
+    ) -> torch.Tensor | None:
+        """See `TextDecoder.remember`."""
+        return self.model.language_model.remember(hidden, window, state, taps)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden `[..., D]` -> logits `[..., vocab]` through the tied or own head."""

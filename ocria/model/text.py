@@ -69,6 +69,11 @@ class DecoderLayer(nn.Module):
         y, x = self.post_attention_layernorm.after(x, mixer(y, window, state, self.index), self.mlp.feed)
         return x, self.mlp(y)
 
+    def remember(self, x: torch.Tensor, more: torch.Tensor | None, window: Window, state: DecoderState) -> None:
+        """What `forward` leaves in the state, without its result."""
+        mixer = self.self_attn if hasattr(self, "self_attn") else self.linear_attn
+        mixer.remember(self.input_layernorm.after(x, more, mixer.feed)[0], window, state, self.index)
+
 
 class TextDecoder(nn.Module):
     """Embeddings, layers and the final norm."""
@@ -97,13 +102,29 @@ class TextDecoder(nn.Module):
         self, hidden: torch.Tensor, window: Window, state: DecoderState | None, taps: tuple[int, ...]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """`forward`, and the outputs of the layers `taps` (0 is the first) side by side, `[B, T, taps * D]`."""
+        hidden, more, features = self._run(self.layers, hidden, window, state, taps)
+        return self.norm.after(hidden, more)[0], features
+
+    def remember(
+        self, hidden: torch.Tensor, window: Window, state: DecoderState, taps: tuple[int, ...]
+    ) -> torch.Tensor | None:
+        """A prefill for what it leaves in the state: the second of `tapped`. Of the last layer, unless it is tapped,
+        only that is computed which later rows see."""
+        last = len(self.layers) - 1
+        if last in taps:
+            return self._run(self.layers, hidden, window, state, taps)[2]
+        hidden, more, features = self._run(self.layers[:last], hidden, window, state, taps)
+        self.layers[last].remember(hidden, more, window, state)
+        return features
+
+    def _run(self, layers, hidden, window, state, taps):
+        """Residual stream, what is to be added to it, and features, behind these layers."""
         more, features = None, {}
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate(layers):
             hidden, more = self._through(layer, hidden, more, window, state)
             if index in taps:
                 features[index] = hidden + more
-        joined = torch.cat([features[index] for index in taps], dim=-1) if taps else None
-        return self.norm.after(hidden, more)[0], joined
+        return hidden, more, torch.cat([features[index] for index in taps], dim=-1) if taps else None
 
 
 def _through(

@@ -11,6 +11,7 @@ loop that reads it once (half the time of oneDNN's kernel for so few rows).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -79,8 +80,7 @@ def linear(
         if bias is None and weight is not None and x.shape[:-1].numel() == 1:
             return activate((x.float() * weight.float()).sum(-1).to(x.dtype).view(*x.shape[:-1], -1), activation)
         return torch.ops.ocria.packed_linear(x, packed.number, packed.outputs, bias, activation)
-    name, algorithm = _ONEDNN[activation]
-    return torch.ops.mkldnn._linear_pointwise(x, packed.weight, bias, name, [], algorithm)
+    return _onednn(x, packed.weight, bias, activation)
 
 
 def activate(x: torch.Tensor, activation: str) -> torch.Tensor:
@@ -89,8 +89,24 @@ def activate(x: torch.Tensor, activation: str) -> torch.Tensor:
 
 
 def _packed_linear(x: torch.Tensor, number: int, outputs: int, bias: torch.Tensor | None, activation: str):
+    return _onednn(x, Packed.numbered(number), bias, activation)
+
+
+def _onednn(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str) -> torch.Tensor:
+    if activation == "gelu_tanh" and x.dtype == torch.float32:
+        return _gelu_tanh_(torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], ""))
     name, algorithm = _ONEDNN[activation]
-    return torch.ops.mkldnn._linear_pointwise(x, Packed.numbered(number), bias, name, [], algorithm)
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, name, [], algorithm)
+
+
+_SLOPE = torch.tensor(math.sqrt(8 / math.pi))
+
+
+def _gelu_tanh_(x: torch.Tensor) -> torch.Tensor:
+    """In place. With 1 + tanh(u) = 2 sigmoid(2 u) and 2 u = x s it is silu(x s) / s, s = sqrt(8 / pi) (1 + 0.044715
+    x^2): torch's tanh takes four times as long as its sigmoid."""
+    slope = torch.addcmul(_SLOPE, x, x, value=0.044715 * math.sqrt(8 / math.pi))
+    return F.silu(x.mul_(slope), inplace=True).div_(slope)
 
 
 _library = torch.library.Library("ocria", "FRAGMENT")
@@ -161,6 +177,13 @@ class Projections:
 
     def __call__(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return self.whole(x).split(self.sizes, dim=-1)
+
+    def without_first(self) -> Projections:
+        """All layers but the first, over the same weights; packed, they are packed once more."""
+        rest = object.__new__(Projections)
+        rest.weight, rest.sizes = self.weight[self.sizes[0] :], self.sizes[1:]
+        rest._packed = None if self._packed is None else pack(rest.weight)
+        return rest
 
     def whole(self, x: torch.Tensor) -> torch.Tensor:
         """All outputs side by side."""

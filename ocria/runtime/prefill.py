@@ -20,6 +20,7 @@ from ocria.ops.upload import send, upload
 from ocria.runtime.memory import is_out_of_memory
 from ocria.runtime.scheduler import Chunk
 from ocria.runtime.sequence import Sequence
+from ocria.runtime.step_costs import FLAT_ROWS
 from ocria.spec.chain import Chain
 from ocria.spec.source import drafter_position
 
@@ -74,7 +75,8 @@ def _encode(network, image, sequences, limit) -> dict[tuple[int, int], torch.Ten
             pixels, places = [], []
             for _, owner, number in equal[start : start + each]:
                 try:
-                    values, made = preprocess(sequences[owner].request.images[number], image)
+                    original = sequences[owner].request.images[number]
+                    values, made = preprocess(original, image, distinct=network.takes_distinct_patches)
                     if made != grid:
                         raise InputError(f"it became a grid of {made}, where {grid} was planned")
                 except Exception as error:  # a caller's object, read late: closed, changed or broken in any way
@@ -84,15 +86,40 @@ def _encode(network, image, sequences, limit) -> dict[tuple[int, int], torch.Ten
                     continue
                 pixels.append(values)
                 places.append((owner, number))
-            if pixels:
-                tokens = network.encode_image(send(torch.cat(pixels), network.device), [grid] * len(pixels))
-                done |= zip(places, tokens.chunk(len(pixels)), strict=True)
+            # Grey and coloured images may come with rows of different widths.
+            for width in {values.shape[1] for values in pixels}:
+                alike = [number for number, values in enumerate(pixels) if values.shape[1] == width]
+                rows = send(torch.cat([pixels[number] for number in alike]), network.device)
+                tokens = network.encode_image(rows, [grid] * len(alike)).chunk(len(alike))
+                done |= zip((places[number] for number in alike), tokens, strict=True)
     return done
 
 
-def prefill_pass(
-    network: Qwen35, state: DecoderState, chunks: Many[Chunk], drafter: Chain | None = None
-) -> None:
+def prefill(network: Qwen35, state: DecoderState, chunks: Many[Chunk], drafter: Chain | None = None) -> None:
+    """Compute one chunk of each of these prompts, in one pass or, where that saves time, those of like length in one
+    each."""
+    order = sorted(chunks, key=lambda chunk: -chunk.count)
+    for start, stop in passes([chunk.count for chunk in order], FLAT_ROWS[network.device.type]):
+        _prefill_pass(network, state, order[start:stop], drafter)
+
+
+def passes(counts: list[int], flat_rows: float) -> list[tuple[int, int]]:
+    """Cut descending numbers of rows into the padded passes that take least together, each presumed to take as long as
+    its rows, padding included, and `flat_rows` more: (start, stop) of each."""
+    cuts = [i for i, count in enumerate(counts) if i == 0 or count != counts[i - 1]] + [len(counts)]
+    best: dict[int, tuple[float, int]] = {len(counts): (0.0, 0)}  # from here on: cost, and where the first pass stops
+    for start in reversed(cuts[:-1]):
+        best[start] = min(
+            (flat_rows + (stop - start) * counts[start] + best[stop][0], stop) for stop in cuts if stop > start
+        )
+    found, start = [], 0
+    while start < len(counts):
+        found.append((start, best[start][1]))
+        start = best[start][1]
+    return found
+
+
+def _prefill_pass(network: Qwen35, state: DecoderState, chunks: Many[Chunk], drafter: Chain | None) -> None:
     """Compute one chunk of each of B prompts in a padded pass: their rows enter the state, folded, and the drafter's
     context."""
     device = network.device
@@ -118,6 +145,6 @@ def prefill_pass(
         fresh=not any(chunk.start for chunk in chunks),
     )
     taps = drafter.taps if drafter else ()
-    _, features = network.tapped(hidden, window, state, taps)
+    features = network.remember(hidden, window, state, taps)
     if features is not None:
         drafter.extend(features, drafter_position(positions), window.slots, window.length, window.count)

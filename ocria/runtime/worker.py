@@ -11,7 +11,7 @@ from ocria.model.state import DecoderState
 from ocria.runtime.buffers import SlotBuffers, SlotEntry
 from ocria.runtime.memory import MemoryPlan
 from ocria.runtime.options import ResolvedOptions
-from ocria.runtime.prefill import embed_prompts, prefill_pass
+from ocria.runtime.prefill import embed_prompts, prefill
 from ocria.runtime.readback import Pending, readback_for
 from ocria.runtime.rows import StepRows
 from ocria.runtime.runner import StepRunner
@@ -88,7 +88,7 @@ class Worker:
 
     def prefill(self, chunks: list[Chunk]) -> None:
         """One chunk of each of these prompts."""
-        prefill_pass(self.network, self.state, chunks, self.drafter)
+        prefill(self.network, self.state, chunks, self.drafter)
 
     def enter(self, sequences: Iterable[Sequence]) -> None:
         """The prompts of these requests are in the state: steps take them along from now on."""

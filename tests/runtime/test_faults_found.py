@@ -146,12 +146,13 @@ def test_out_of_memory_gives_the_old_state_up_first(loaded, make_request, monkey
     """Half of the state does not fit beside all of it. The frames of the failed pass hold the state too."""
     engine = Engine(loaded, EngineOptions(max_batch=4))
     network, states, left = loaded.network, [], []
-    tapped, allocate = network.tapped, DecoderState.allocate
+    passed = "tapped" if inside == "step" else "remember"
+    through, allocate = getattr(network, passed), DecoderState.allocate
 
     def failing(hidden, window, state, taps):
-        if len(states) == 1 and window.is_step == (inside == "step"):
+        if len(states) == 1:
             raise torch.OutOfMemoryError(OUT_OF_MEMORY)
-        return tapped(hidden, window, state, taps)
+        return through(hidden, window, state, taps)
 
     def watched(config, slots, *sizes):
         if "meta" in sizes:
@@ -161,7 +162,7 @@ def test_out_of_memory_gives_the_old_state_up_first(loaded, make_request, monkey
         states.append(weakref.ref(state.keys[0]))
         return state
 
-    monkeypatch.setattr(network, "tapped", failing, raising=False)
+    monkeypatch.setattr(network, passed, failing, raising=False)
     monkeypatch.setattr(DecoderState, "allocate", watched)
     results = engine.run([make_request(i, prompt_len=4, max_tokens=5) for i in range(6)])
     assert all(result.error is None for result in results)
@@ -325,11 +326,11 @@ def test_memory_that_runs_out_for_an_image_is_no_fault_of_the_image(loaded, make
     calls = [0]
     preprocess = prefill.preprocess
 
-    def failing(*arguments):
+    def failing(*arguments, **named):
         calls[0] += 1
         if calls[0] == 1:
             raise MemoryError
-        return preprocess(*arguments)
+        return preprocess(*arguments, **named)
 
     monkeypatch.setattr(prefill, "preprocess", failing)
     engine = Engine(loaded, EngineOptions(max_batch=2))

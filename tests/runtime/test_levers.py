@@ -233,7 +233,10 @@ def test_overlap_never_reads_between_launches(loaded, make_request):
             waits += 1
             assert all(entry[0] == "read" for entry in log[place : place + 1])
     assert waits <= 5
-    assert len(log) == 2 * len(launched)
+    read = [number for kind, number in log if kind == "read"]
+    assert read == list(range(len(read)))
+    # A step that was on its way when the host ended the last answer (random weights may loop) is nobody's.
+    assert len(launched) - len(read) <= 1
 
 
 @pytest.mark.parametrize("at", ["prefill", "launch"])
