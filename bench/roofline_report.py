@@ -114,8 +114,8 @@ def gap(found: list[Projected], device: str, batches: list[int], a: Assumptions)
     counted = ladder.launches()["kernels"]
     own = counted["dflash2"] - counted["none"]
     lines.append(
-        f"- What holds it is the number of kernels: {own} of the {top.kernels} of a step with DFlash2 are the drafter's, "
-        f"which has no kernels of its own yet. Without them a step at batch {batches[-1]} would take "
+        f"- What holds it is the number of kernels: {own} of the {top.kernels} of a step with DFlash2 are the "
+        f"drafter's, which has no kernels of its own yet. Without them a step at batch {batches[-1]} would take "
         f"{1e3 * own * (a.least_kernel + a.gap):.1f} ms less at most."
     )
     bounds = [ladder.limit(DEVICES[device], accepted) for accepted in (a.accept_dflash, a.accept_dflash2)]

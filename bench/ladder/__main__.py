@@ -17,9 +17,6 @@ import json
 import sys
 from pathlib import Path
 
-# Benches are scripts that import their neighbours by bare names; a module of a package has to see them too.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import torch
 from samples import SamplesNotFound
 

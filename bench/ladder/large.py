@@ -11,6 +11,7 @@ drafts are kept in order, not that the numbers of a layer are right: `bench/ops.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,17 +86,19 @@ class Large:
             tokens.append(last)
         return tokens
 
-    def requests(self, count: int, seed: int, longest: int | None = None) -> list[Request]:
-        """Pages of the sizes of the shape, in turn, each with an answer of a fixed length, at most `longest`; the
-        guess is the answer with every `WRONG_EVERY`-th token wrong. Equal seeds give equal requests."""
+    def requests(
+        self, count: int, seed: int, longest: int | None = None, answers: tuple[int, ...] | None = None
+    ) -> list[Request]:
+        """Pages of the sizes of the shape, in turn, each with an answer of a fixed length, those of the shape or
+        `answers` in turn, at most `longest`; the guess is the answer with every `WRONG_EVERY`-th token wrong. Equal
+        seeds give equal requests."""
         random = np.random.default_rng(seed)
-        image = self.shape.image_token
+        image, answers = self.shape.image_token, answers or self.shape.answers
         found = []
         for number in range(count):
             height, width = self.shape.pages[number % len(self.shape.pages)]
-            tokens = min(self.shape.answers[number % len(self.shape.answers)], longest or 1 << 30)
-            page = np.full((height, width, 3), 255, np.uint8)
-            page[8:-8, 8:-8] = np.where(random.random((height - 16, width - 16, 1)) < 0.1, 0, 255)
+            tokens = min(answers[number % len(answers)], longest or 1 << 30)
+            page = _page(height, width, seed)[:]  # a view of its own: pages of one size look alike
             prompt = [image + 2, image, image + 3, *random.integers(0, self.shape.text_tokens, PROMPT).tolist()]
             answer = self.answer(prompt[-1], tokens)
             guess = [(t + 1) % self.shape.text_tokens if i % WRONG_EVERY == WRONG_EVERY - 1 else t
@@ -140,6 +143,15 @@ def load(shape: Shape, dtype: torch.dtype, device: str, seed: int, recipe: str |
             formats = {name: chosen.format_of(f"model.language_model.{name}") for name in names}
             _quantise(drafter, {name: format for name, format in formats.items() if format.kind != "bf16"})
     return Large(shape, loaded, successor, drafters, recipe)
+
+
+@cache
+def _page(height: int, width: int, seed: int) -> np.ndarray:
+    """uint8 `[height, width, 3]`: dark dots inside a white margin."""
+    page = np.full((height, width, 3), 255, np.uint8)
+    inside = np.random.default_rng(seed).random((height - 16, width - 16, 1))
+    page[8:-8, 8:-8] = np.where(inside < 0.1, 0, 255)
+    return page
 
 
 def _cycle(vocabulary: int, text: int, seed: int) -> torch.Tensor:

@@ -111,6 +111,6 @@ def random_subject(
         "Steps are not compiled: kernels are launched one by one, but for the rung with graphs.",
     ]  # fmt: skip
     return RandomSubject(
-        f"{name}, drafts forced", large.loaded, work, drafts, mix, peer, made, stops=False, tie=TIE[dtype], models=models, accept=forced,
-        compiled=compiled,
+        f"{name}, drafts forced", large.loaded, work, drafts, mix, peer, made, stops=False, tie=TIE[dtype],
+        models=models, accept=forced, compiled=compiled,
     )  # fmt: skip
