@@ -9,9 +9,11 @@ text layer, completions with an image, streams; and among them clients that leav
 bodies that are too large. Every request must end as it should, else it is lost. Clients that find the queue full come
 again, within a second.
 
-Printed: requests by kind and how they ended, throughput, percentiles of latency, memory of the server with its child
-processes after the warm-up and at the end. The last line is JSON; the exit code is 1 where a request was lost or the
-server did not end well.
+Printed: requests by kind and how they ended, throughput, percentiles of latency, memory of the server and of its child
+processes. Memory grows at first, while the state of the engine and the heap of each thread are touched for the first
+time; what tells of a leak is how it grows over the second half of the requests, in MiB for 100 of them (with fewer than
+200 requests that says little). The last line is JSON; the exit code is 1 where a request was lost or the server did not
+end well.
 """
 
 from __future__ import annotations
@@ -46,6 +48,17 @@ WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "and", 
 START_S = 300.0
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Resident memory at one moment, MiB."""
+
+    seconds: float
+    requests: int
+    """That had ended."""
+    server: float
+    children: float
+
+
 @dataclass
 class Tally:
     """What became of the requests."""
@@ -55,8 +68,7 @@ class Tally:
     rejected: int = 0
     pages: int = 0
     lost: list[str] = field(default_factory=list)
-    memory: list[tuple[float, float]] = field(default_factory=list)
-    """Seconds since the start, MiB."""
+    memory: list[Memory] = field(default_factory=list)
 
 
 class Client:
@@ -147,15 +159,23 @@ def pdf(pages: list[str]) -> bytes:
         return document.tobytes()
 
 
-def memory_mib(process: psutil.Process) -> float:
-    """Resident memory of a process and those below it."""
-    total = 0
-    for each in (process, *process.children(recursive=True)):
+def memory_of(process: psutil.Process, seconds: float, requests: int) -> Memory:
+    """The memory of a server and the processes below it, now."""
+    children = 0
+    for each in process.children(recursive=True):
         try:
-            total += each.memory_info().rss
+            children += each.memory_info().rss
         except psutil.NoSuchProcess:  # ended meanwhile
             continue
-    return total / 2**20
+    return Memory(seconds, requests, process.memory_info().rss / 2**20, children / 2**20)
+
+
+def growth(memory: list[Memory]) -> float | None:
+    """MiB of the server for 100 requests: a line of least squares through the second half of the requests."""
+    half = [(each.requests, each.server) for each in memory if 2 * each.requests >= memory[-1].requests]
+    if len({requests for requests, _ in half}) < 2:
+        return None
+    return round(100 * statistics.linear_regression(*zip(*half, strict=True)).slope, 2)
 
 
 async def drive(url: str, process: psutil.Process, arguments: argparse.Namespace, tally: Tally) -> float:
@@ -166,12 +186,16 @@ async def drive(url: str, process: psutil.Process, arguments: argparse.Namespace
     await Client(url, warm, random.Random(arguments.seed), arguments.patience).run(list(KINDS) * 2)
     tally.lost += warm.lost
     begun = time.monotonic()
-    tally.memory.append((0.0, memory_mib(process)))
+
+    def remember() -> None:
+        tally.memory.append(memory_of(process, time.monotonic() - begun, tally.ended.total()))
+
+    remember()
 
     async def watch() -> None:
         while True:
             await asyncio.sleep(1.0)
-            tally.memory.append((time.monotonic() - begun, memory_mib(process)))
+            remember()
 
     watching = asyncio.ensure_future(watch())
     clients = [Client(url, tally, random.Random(draw.random()), arguments.patience) for _ in range(arguments.clients)]
@@ -185,7 +209,7 @@ async def drive(url: str, process: psutil.Process, arguments: argparse.Namespace
                 break
             assert time.monotonic() - begun < arguments.patience + seconds, f"the queue does not empty: {health}"
             await asyncio.sleep(0.1)
-    tally.memory.append((time.monotonic() - begun, memory_mib(process)))
+    remember()
     return seconds
 
 
@@ -226,8 +250,10 @@ def plot(tally: Tally, path: str) -> None:
         left.plot(values, [(n + 1) / len(values) for n in range(len(values))], label=kind)
     left.set(xlabel="seconds", ylabel="share of requests that were answered", title="Latency")
     left.legend()
-    right.plot(*zip(*tally.memory, strict=True))
-    right.set(xlabel="seconds", ylabel="MiB", title="Memory of the server and its processes", ylim=(0, None))
+    for name in ("server", "children"):
+        right.plot([m.requests for m in tally.memory], [getattr(m, name) for m in tally.memory], label=name)
+    right.set(xlabel="requests", ylabel="MiB", title="Memory", ylim=(0, None))
+    right.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 
@@ -252,7 +278,11 @@ def main() -> int:
         code = server.wait(START_S)
     left = [child.pid for child in below if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     read = [second for kind in READ for second in tally.seconds[kind]]
-    first, most, last = tally.memory[0][1], max(mib for _, mib in tally.memory), tally.memory[-1][1]
+    memory = {
+        name: {"start": values[0], "most": max(values), "end": values[-1]}
+        for name in ("server", "children")
+        for values in [[round(getattr(each, name), 1) for each in tally.memory]]
+    }
     report = {
         "clients": arguments.clients,
         "requests": arguments.requests,
@@ -264,12 +294,13 @@ def main() -> int:
         "ended": dict(sorted(tally.ended.items())),
         "rejected_429": tally.rejected,
         "lost": len(tally.lost),
-        "memory_mib": {"start": round(first, 1), "most": round(most, 1), "end": round(last, 1)},
+        "memory_mib": memory,
+        "growth_mib_per_100_requests": growth(tally.memory),
         "exit_code": code,
         "processes_left": len(left),
     }
     for name, value in report.items():
-        print(f"{name:<18} {value}")
+        print(f"{name:<28} {value}")
     for one in tally.lost[:10]:
         print(f"lost: {one}")
     if tally.lost or code:

@@ -22,6 +22,10 @@ class ReaderMissing(Exception):
     """A peer is not installed here."""
 
 
+class PageFailed(Exception):
+    """A page could not be read, and says so: its tests fail with that reason, not as an empty page."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """What a reader made of a page, in wall seconds."""
@@ -53,7 +57,11 @@ class Ocria:
 
         start = time.perf_counter()
         document = ocria.parse(path, mode=self._mode, reader=self._reader, pages=[page] if page else None)
-        return Output(document.markdown, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        failed = [one for one in document.pages if one.status in ("failed", "timeout")]
+        if failed:
+            raise PageFailed(f"page {failed[0].index} {failed[0].status}: {failed[0].error}")
+        return Output(document.markdown, seconds)
 
 
 class TesseractText:
