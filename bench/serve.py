@@ -10,10 +10,9 @@ bodies that are too large. Every request must end as it should, else it is lost.
 again, within a second.
 
 Printed: requests by kind and how they ended, throughput, percentiles of latency, memory of the server and of its child
-processes. Memory grows at first, while the state of the engine and the heap of each thread are touched for the first
-time; what tells of a leak is how it grows over the second half of the requests, in MiB for 100 of them (with fewer than
-200 requests that says little). The last line is JSON; the exit code is 1 where a request was lost or the server did not
-end well.
+processes. Memory grows at first; what tells more is how that of the server grows over the second half of the requests,
+in MiB for 100 of them (with fewer than 200 requests that says little). The last line is JSON; the exit code is 1 where
+a request was lost or the server did not end well.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import contextlib
 import hmac
 import json
 import sys
@@ -66,7 +68,7 @@ class Gate:
         if options.loopback and options.key is None and _name_of(host) not in (*_LOCAL_NAMES, options.host):
             return Problem(421, "forbidden", "this server is for this machine", "Call it localhost")
         origin = headers.get("origin")
-        if origin is not None and (urlsplit(origin).netloc.lower() != host.lower() or not host):
+        if origin is not None and (_netloc_of(origin) != host.lower() or not host):
             return Problem(403, "forbidden", "other web pages may not use this server")
         if options.key is None or scope["path"] in HEALTH or hmac.compare_digest(_key_of(headers), options.key):
             return None
@@ -121,9 +123,11 @@ class _Exchange:
 
     async def _drain(self) -> bool:
         """Take what is left of a body, without keeping it. Whether that was all."""
-        until, most = time.monotonic() + _DRAIN_S, self.bytes_in + _MOST_DRAINED
-        while not self._whole and self.bytes_in < most and time.monotonic() < until:
-            await self.receive()
+        most = self.bytes_in + _MOST_DRAINED
+        with contextlib.suppress(TimeoutError):  # what does not come is not waited for
+            async with asyncio.timeout(_DRAIN_S):
+                while not self._whole and self.bytes_in < most:
+                    await self.receive()
         return self._whole
 
 
@@ -146,7 +150,18 @@ def route_of(path: str) -> str:
 
 def _name_of(host: str) -> str:
     """A `Host` header without the port."""
-    return (urlsplit(f"//{host}").hostname or "") if host.isascii() and "/" not in host else ""
+    try:
+        return (urlsplit(f"//{host}").hostname or "") if host.isascii() and "/" not in host else ""
+    except ValueError:  # a bracket without another
+        return ""
+
+
+def _netloc_of(origin: str) -> str:
+    """Host and port of an `Origin` header."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _key_of(headers: Headers) -> bytes:

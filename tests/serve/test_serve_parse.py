@@ -231,6 +231,8 @@ def test_other_pages_and_names_are_kept_out(server):
     assert get("/v1/models", headers={"Origin": server.url}).status_code == 200
     error_of(get("/v1/models", headers={"Host": "evil.example"}), 421, "forbidden")
     error_of(get("/v1/models", headers={"Host": "localhost.evil.example:80"}), 421, "forbidden")
+    error_of(get("/v1/models", headers={"Host": "[::1"}), 421, "forbidden")
+    error_of(get("/v1/models", headers={"Origin": "http://["}), 403, "forbidden")
     assert get("/v1/models", headers={"Host": "localhost:1"}).status_code == 200
 
 

@@ -4,6 +4,7 @@ import base64
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -69,6 +70,13 @@ def test_a_body_that_does_not_come(monkeypatch):
         wait_for(lambda: server.desk.taken == 0)
     finally:
         server.stop()
+
+
+def test_who_is_refused_hears_of_it_though_the_body_never_comes(locked):
+    port = int(locked.url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as connection:
+        connection.sendall(b"POST /v1/parse HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nx")
+        assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
 
 
 def slow_body():
@@ -165,7 +173,10 @@ def test_sigterm(grace, tmp_path):
     lines = np.full((1400, 900), 255, np.uint8)
     for y in range(20, 1380, 30):
         lines[y : y + 12, 30:870:7] = 0
-    Image.fromarray(lines).save(tmp_path / "page.png")
+    image = Image.fromarray(lines)
+    # What is to be cancelled must not be done before.
+    more = [image] * (0 if grace == "60" else 15)
+    image.save(tmp_path / "pages.tif", save_all=True, append_images=more)
     arguments = ["--port", "0", "--no-config", "--threads", "1", "--jobs", "1", "--grace", grace]
     arguments += ["--log-format", "json"]
     errors = (tmp_path / "errors").open("w+")
@@ -185,7 +196,7 @@ def test_sigterm(grace, tmp_path):
         answers = []
         headers = {"Authorization": f"Bearer {KEY}"}
         with httpx.Client(base_url=url, timeout=WAIT_S, trust_env=False, headers=headers) as client:
-            content = (tmp_path / "page.png").read_bytes()
+            content = (tmp_path / "pages.tif").read_bytes()
             request = threading.Thread(target=lambda: answers.append(client.post("/v1/parse", content=content)))
             request.start()
             wait_for(lambda: "ocria_documents_running 1" in client.get("/metrics").text)

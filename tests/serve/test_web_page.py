@@ -2,13 +2,14 @@
 
 import random
 import shutil
-import string
 
 import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the web page is tested where playwright is installed")
 
 WAIT_MS = 120_000
+WORDS = ["garden", "winter", "letter", "bridge", "market", "doctor", "summer", "window", "forest", "kitchen", "history",
+         "journey", "teacher", "morning", "village", "picture"]  # fmt: skip
 HOSTILE = '<img src=x onerror="document.title=1"> <script>document.title=2</script> **bold** [a](javascript:alert(1))'
 
 
@@ -68,8 +69,8 @@ def a_pdf(texts):
 
 
 def words(count):
-    letters = random.SystemRandom()
-    return ["".join(letters.choices(string.ascii_lowercase, k=7)) for _ in range(count)]
+    """Words that exist: a page of random letters is taken for a damaged text layer, and left to the model."""
+    return random.SystemRandom().sample(WORDS, count)
 
 
 def test_a_scan_is_read_beside_its_image(page, scan):
@@ -102,7 +103,7 @@ def test_pages_are_turned_and_downloaded(page):
         with page.expect_download() as download:
             page.select_option("#download", kind)
         content = download.value.path().read_bytes()
-        assert content.lstrip().startswith(begin), kind
+        assert content.lstrip(b"# \n").startswith(begin), kind  # the first line may be taken for a heading
         assert download.value.suggested_filename.startswith("three.")
 
 
