@@ -1,5 +1,7 @@
 """Guesses from the text layer: which words belong to which line, how they are written, and how they reach a request."""
 
+import itertools
+
 import numpy as np
 import pymupdf
 import pytest
@@ -163,7 +165,7 @@ class Engine:
 def test_guesses_reach_the_requests_and_pieces_share_theirs(monkeypatch):
     monkeypatch.setattr("ocria.document.reader.Reader.__init__", lambda self: None)
     reader = Reader()
-    reader.unit, reader._engine, reader._prompt = "line", Engine(), "p"
+    reader.unit, reader._engine, reader._prompt, reader._ids = "line", Engine(), "p", itertools.count()
     reader._timeout_s, reader._tick_interval_s = None, 1.0
     words = [f"w{i:03d}" for i in range(120)]
     long = draw_lines([" ".join(words)], size=(9000, 44), font_size=26, top=6)[:, 100:]
