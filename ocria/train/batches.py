@@ -34,8 +34,9 @@ def usable(image: np.ndarray, text: str) -> np.ndarray | None:
     return line if len(labels) + repeats <= frames else None
 
 
-def batches(stream, tokens: int, limit: int = 256):
-    """Group an endless stream of (image, text) samples into batches of one width and about `tokens` image tokens."""
+def batches(stream, tokens: int, limit: int = 256, surplus: int = 1):
+    """Group an endless stream of (image, text) samples into batches of one width and `surplus` times as many lines
+    as about `tokens` image tokens make."""
     waiting: dict[int, list] = defaultdict(list)
     for sample in stream:
         line = usable(sample.image, sample.text)
@@ -43,17 +44,17 @@ def batches(stream, tokens: int, limit: int = 256):
             continue
         width = line.shape[1]
         waiting[width].append((line, sample.text))
-        if len(waiting[width]) >= min(limit, max(1, tokens * HEIGHT // width)):
+        if len(waiting[width]) >= surplus * min(limit, max(1, tokens * HEIGHT // width)):
             group = waiting.pop(width)
             yield Batch(np.stack([image for image, _ in group]), [text for _, text in group])
 
 
-def _render(out, seed: int, tokens: int, options: dict) -> None:
+def _render(out, seed: int, tokens: int, surplus: int, options: dict) -> None:
     os.nice(5)
     from ocria.train.lines import LineStream
 
     parent = os.getppid()
-    for batch in batches(LineStream(seed, "train", **options), tokens):
+    for batch in batches(LineStream(seed, "train", **options), tokens, surplus=surplus):
         while True:
             try:
                 out.put(batch, timeout=5)
@@ -66,11 +67,11 @@ def _render(out, seed: int, tokens: int, options: dict) -> None:
 class Renderer:
     """`workers` processes that keep a queue of training batches filled. Use as an iterator; `close()` at the end."""
 
-    def __init__(self, seed: int, tokens: int, workers: int = 1, **options):
+    def __init__(self, seed: int, tokens: int, workers: int = 1, surplus: int = 1, **options):
         context = multiprocessing.get_context("spawn")
         self.queue = context.Queue(maxsize=24)
         self.processes = [
-            context.Process(target=_render, args=(self.queue, seed * 1000 + i, tokens, options), daemon=True)
+            context.Process(target=_render, args=(self.queue, seed * 1000 + i, tokens, surplus, options), daemon=True)
             for i in range(workers)
         ]
         for process in self.processes:

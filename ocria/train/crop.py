@@ -8,8 +8,8 @@ from ocria.train import degrade as d
 from ocria.train.render import Ink
 
 
-def cut(ink: Ink, neighbour: Ink | None, rng: random.Random, noise: d.Rng) -> np.ndarray:
-    """Ink mask float32 [h, w] of one crop.
+def cut(ink: Ink, neighbour: Ink | None, rng: random.Random, noise: d.Rng) -> np.ndarray | None:
+    """Ink mask float32 [h, w] of one crop; None where resampling left no ink of a hairline.
 
     `neighbour` is set as the line above or below. The crop is tight on the ink in most lines, the face's
     whole band in some, a little cut in a few.
@@ -27,7 +27,7 @@ def cut(ink: Ink, neighbour: Ink | None, rng: random.Random, noise: d.Rng) -> np
     rows = np.flatnonzero(mask.max(axis=1) > 0.3)
     cols = np.flatnonzero(mask.max(axis=0) > 0.3)
     if rows.size == 0:
-        raise ValueError("a line without ink")
+        return None
     top, bottom, left, right = rows[0], rows[-1] + 1, cols[0], cols[-1] + 1
     height = bottom - top
     roll = rng.random()

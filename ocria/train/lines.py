@@ -60,7 +60,7 @@ class LineStream:
 
 
 def _line(drawn: Text, texts: TextSource, fonts: FontSet, rng: random.Random) -> LineSample | None:
-    """The sample of one text, or None where eight draws find no face that has its characters."""
+    """The sample of one text, or None where eight draws find no face that has its characters or no ink is left."""
     noise = np.random.default_rng(rng.getrandbits(64))
     profile = scan.draw_profile(noise, drawn.kind)
     size = _size(rng, profile)
@@ -77,8 +77,10 @@ def _line(drawn: Text, texts: TextSource, fonts: FontSet, rng: random.Random) ->
         other, plain = texts.draw(rng).text, Style(style.face, size, style.widen)
         if can_set(plain, other, fonts):
             neighbour = render.rasterise(plain, other, fonts, rng)
-    mask = crop.furnish(crop.cut(ink, neighbour, rng, noise), rng)
-    image = scan.scan(mask, profile, noise, 0.46 * size)
+    mask = crop.cut(ink, neighbour, rng, noise)
+    if mask is None:
+        return None
+    image = scan.scan(crop.furnish(mask, rng), profile, noise, 0.46 * size)
     return LineSample(image, text, drawn.kind, f"{style.face.family}/{style.face.style}/{profile}")
 
 

@@ -23,6 +23,7 @@ from ocria.train.batches import Renderer, batches
 from ocria.train.evaluate import evaluate
 from ocria.train.export import export, load_exported
 from ocria.train.learner import Learner
+from ocria.train.mining import hardest
 from ocria.train.muon import Muon, fast_bf16
 from ocria.train.together import Together
 
@@ -67,6 +68,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=29531, help="loopback port where the processes meet")
     parser.add_argument("--workers", type=int, default=1, help="processes that render lines")
     parser.add_argument("--tokens", type=int, default=1100, help="image tokens of a batch")
+    parser.add_argument("--surplus", type=int, default=1, metavar="N",
+                        help="render N times the lines and train on the hardest and some of the others (default 1: all)")
     parser.add_argument("--lr", type=float, help=f"Muon's rate (default {RATE:g}; with --init {RATE_ON:g})")
     parser.add_argument("--decay-from", type=float, default=DECAY_FROM, help="share of the time before the decay")
     parser.add_argument("--eval-minutes", type=float, default=6)
@@ -144,7 +147,7 @@ class Run:
         while self.progress < 1:
             end, longest = next(stage for stage in stages if self.progress < stage[0])
             seed = (self.args.seed + self.steps) * 64 + self.rank
-            renderer = Renderer(seed, self.args.tokens, self.args.workers, max_chars=longest)
+            renderer = Renderer(seed, self.args.tokens, self.args.workers, self.args.surplus, max_chars=longest)
             try:
                 self.stage(iter(renderer), end)
             finally:
@@ -185,6 +188,7 @@ class Run:
         self.optimisers[0].param_groups[0]["lr"] = self.args.lr * rate
         self.optimisers[1].param_groups[0]["lr"] = self.args.lr / 3 * rate
         with torch.autocast("cpu", torch.bfloat16, enabled=fast_bf16(torch.device("cpu"))):
+            batch = hardest(self.learner, batch, self.args.surplus, self.generator)
             features = self.learner.encode(torch.from_numpy(batch.images))
             ctc = self.learner.ctc_loss(features, batch.texts)
             decoder = self.learner.decoder_loss(features, batch.texts, 0.08, self.generator) if self.joint else None
