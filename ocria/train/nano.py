@@ -69,7 +69,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1, help="processes that render lines")
     parser.add_argument("--tokens", type=int, default=1100, help="image tokens of a batch")
     parser.add_argument("--surplus", type=int, default=1, metavar="N",
-                        help="render N times the lines and train on the hardest and some of the others (default 1: all)")
+                        help="render N times the lines, train on the hardest and some of the rest (default 1)")
     parser.add_argument("--lr", type=float, help=f"Muon's rate (default {RATE:g}; with --init {RATE_ON:g})")
     parser.add_argument("--decay-from", type=float, default=DECAY_FROM, help="share of the time before the decay")
     parser.add_argument("--eval-minutes", type=float, default=6)
