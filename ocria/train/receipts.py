@@ -114,6 +114,14 @@ def _head(corpus: Corpus, target: int, rng: random.Random) -> str:
     return rng.choice(_HEADS if rng.random() < 0.4 else _POLITE)
 
 
+def _prose(corpus: Corpus, target: int, rng: random.Random) -> str:
+    """Some words of running text, as the conditions at the foot of a receipt have them."""
+    words = corpus.passage(rng, "prose").split()
+    start = rng.randrange(len(words))
+    text = " ".join(words[start : start + max(2, target // 7)])
+    return rng.choice((text, text, text.upper(), text.title()))
+
+
 def _tax(corpus: Corpus, target: int, rng: random.Random) -> str:
     rate, net = rng.choice((0, 0, 5, 6, 6, 7, 10, 20)), rng.uniform(0, 150)
     name = rng.choice(("SR", "ZRL", "S", "Z", "GST", "VAT", "A", "T1"))
@@ -130,5 +138,5 @@ def _digits(rng: random.Random, n: int) -> str:
     return "".join(rng.choice(string.digits) for _ in range(n))
 
 
-_MAKERS = (_total, _item, _number, _labelled, _words, _address, _head, _tax, rule)
-_WEIGHTS = (20, 27, 10, 12, 9, 9, 7, 5, 1)
+_MAKERS = (_total, _item, _number, _labelled, _words, _address, _head, _tax, rule, _prose)
+_WEIGHTS = (18, 22, 9, 12, 9, 9, 7, 5, 1, 14)
