@@ -17,6 +17,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """Kernels run in Triton's interpreter, on CPU tensors. Read once: Triton decides when a kernel is defined."""
 
 _forced = False
+_plain = False
 
 
 class Op:
@@ -67,7 +68,18 @@ def wrap(kernel: Any) -> Any:
 
 def uses_kernels(tensor: torch.Tensor) -> bool:
     """Whether operations on this tensor run as kernels."""
-    return tensor.is_cuda or _forced
+    return (tensor.is_cuda or _forced) and not _plain
+
+
+@contextmanager
+def torch_forms() -> Iterator[None]:
+    """Run the torch forms on CUDA too. Training scores its weights so: in fp32, which kernels are not made for."""
+    global _plain
+    before, _plain = _plain, True
+    try:
+        yield
+    finally:
+        _plain = before
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The text sources, read once into a cache folder, and draws of passages from them.
 
 The cache folder is the environment variable OCRIA_TRAIN_CACHE or ~/.cache/ocria/train. The splits share
-no source; word lists are split by a checksum of the word.
+no source; word lists are split by a checksum of the word. Beside a file named `sealed` the cache is all there is: the
+machine's own texts and fonts are not looked at, so that a prepared run draws the same lines everywhere.
 """
 
 import os
@@ -45,6 +46,15 @@ _LISTS = ("english_words", "names", "foreign_words", "code")
 
 def cache_dir() -> Path:
     return Path(os.environ.get("OCRIA_TRAIN_CACHE") or "~/.cache/ocria/train").expanduser()
+
+
+def cache_file(name: str) -> Path:
+    """Where the text of a source is kept."""
+    return cache_dir() / f"{name}-{_VERSION}.txt"
+
+
+def sealed() -> bool:
+    return (cache_dir() / "sealed").exists()
 
 
 class Corpus:
@@ -112,8 +122,10 @@ def corpus(split: str) -> Corpus:
 
 
 def _cached(name: str) -> list[str]:
-    path = cache_dir() / f"{name}-{_VERSION}.txt"
+    path = cache_file(name)
     if not path.exists():
+        if sealed():
+            raise FileNotFoundError(path)
         kept, size = [], 0
         paragraphs = [fold(p) for p in getattr(sources, name)(cache_dir())]
         step = max(1, sum(map(len, paragraphs)) // _LIMIT)

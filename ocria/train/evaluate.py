@@ -8,6 +8,7 @@ import torch
 from ocria.model.state import DecoderState
 from ocria.model.window import Window
 from ocria.ops.rope import text_rope
+from ocria.ops.upload import send
 from ocria.train import vocabulary as V
 from ocria.train.learner import Learner, line_positions
 
@@ -44,7 +45,7 @@ def evaluate(learner: Learner, batches, decode: bool) -> Score:
     characters = ctc_errors = decoder_errors = 0
     worst = []
     for batch in batches:
-        features = learner.encode(torch.from_numpy(batch.images))
+        features = learner.encode(send(torch.from_numpy(batch.images), learner.network.device))
         paths = learner.ctc_logits(features).argmax(-1).tolist()
         characters += sum(map(len, batch.texts))
         ctc_errors += sum(distance(V.ctc_text(path), text) for path, text in zip(paths, batch.texts, strict=True))
@@ -63,20 +64,21 @@ def greedy(learner: Learner, features: torch.Tensor) -> list[str]:
     network, config = learner.network, learner.config.text
     batch, tokens, _ = features.shape
     limit = 5 * tokens + 8
-    positions = line_positions(tokens, 1 + limit)
+    device = features.device
+    positions = send(line_positions(tokens, 1 + limit), device)
     cos, sin = text_rope(positions, config.rotary_dim, config.rope_theta, config.mrope_section)
-    state = DecoderState.allocate(config, batch, positions.shape[1], features.dtype)
-    slots = torch.arange(batch)
+    state = DecoderState.allocate(config, batch, positions.shape[1], features.dtype, device)
+    slots = torch.arange(batch, device=device)
 
     def advance(hidden: torch.Tensor, start: int) -> torch.Tensor:
         rows = hidden.shape[1]
-        window = Window.prefill(slots, torch.full((batch,), start), torch.full((batch,), rows),
+        window = Window.prefill(slots, torch.full_like(slots, start), torch.full_like(slots, rows),
                                 cos[None, start : start + rows].expand(batch, -1, -1),
                                 sin[None, start : start + rows].expand(batch, -1, -1),
                                 start + rows, state.max_len, first_slot=0, full=True)
         return network.logits(network.decoder(hidden, window, state)[:, -1]).argmax(-1)
 
-    ends = network.embed(torch.tensor([V.VISION_START, V.VISION_END])).expand(batch, -1, -1)
+    ends = network.embed(torch.tensor([V.VISION_START, V.VISION_END], device=device)).expand(batch, -1, -1)
     token = advance(torch.cat([ends[:, :1], features, ends[:, 1:]], dim=1), 0)
     out = [token]
     done = token == V.IM_END

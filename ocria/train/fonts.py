@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from fontTools.ttLib import TTFont
 from PIL import ImageFont
 
 from ocria.errors import MissingDependencyError
 from ocria.train.charset import CHARSET
-from ocria.train.corpus import cache_dir
+from ocria.train.corpus import cache_dir, sealed
 
 _ROOTS = ("/usr/share/fonts", "/usr/local/share/fonts", "/usr/share/texmf/fonts",
           "/usr/share/texlive/texmf-dist/fonts", "~/.fonts", "~/.local/share/fonts")
@@ -249,6 +248,8 @@ def glyphs(path: str) -> Glyphs:
     status = os.stat(path)
     kept = cache_dir() / "fonts" / f"{Path(path).name}-{status.st_size}-{int(status.st_mtime)}.json"
     if not kept.exists():
+        from fontTools.ttLib import TTFont  # here alone: a prepared run brings what is kept along
+
         with TTFont(path, lazy=True) as font:
             features = set()
             if "GSUB" in font and font["GSUB"].table.FeatureList:
@@ -265,6 +266,7 @@ def glyphs(path: str) -> Glyphs:
 @lru_cache(maxsize=1)
 def _font_files() -> dict[str, str]:
     """File name -> path of every OpenType or TrueType file below the font folders."""
-    roots = [Path(r).expanduser() for r in (*_ROOTS, *os.environ.get("OCRIA_FONTS", "").split(os.pathsep)) if r]
+    usual = () if sealed() else _ROOTS
+    roots = [Path(r).expanduser() for r in (*usual, *os.environ.get("OCRIA_FONTS", "").split(os.pathsep)) if r]
     return {path.name: str(path) for root in roots if root.is_dir()
             for path in sorted(root.rglob("*")) if path.suffix.lower() in (".ttf", ".otf")}

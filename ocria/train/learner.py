@@ -11,6 +11,7 @@ from ocria.model.line import HEIGHT
 from ocria.model.network import Qwen35
 from ocria.model.window import Window
 from ocria.ops.rope import text_rope
+from ocria.ops.upload import send
 from ocria.train import vocabulary as V
 
 
@@ -59,8 +60,10 @@ class Learner(nn.Module):
     def encode(self, images: torch.Tensor) -> torch.Tensor:
         """Line images uint8 `[B, HEIGHT, W]` -> image tokens `[B, W / HEIGHT, D]`."""
         patches, grid = line_patches(images, self.config.vision.patch_size)
+        # Frames of one image attend like images of one size, and their positions are made at once.
         batch = images.shape[0]
-        return self.network.encode_image(patches, [grid] * batch).view(batch, -1, self.config.text.hidden_size)
+        features = self.network.encode_image(patches, [(batch, *grid[1:])])
+        return features.view(batch, -1, self.config.text.hidden_size)
 
     def ctc_logits(self, features: torch.Tensor) -> torch.Tensor:
         """Image tokens `[B, N, D]` -> fp32 logits `[B, N * CTC_FRAMES, classes]`."""
@@ -72,7 +75,7 @@ class Learner(nn.Module):
         labels = [V.ctc_labels(text) for text in texts]
         lengths = torch.tensor([len(label) for label in labels])
         frames = torch.full((len(texts),), log_probs.shape[0])
-        targets = torch.tensor([x for label in labels for x in label])
+        targets = send(torch.tensor([x for label in labels for x in label]), log_probs.device)
         loss = F.ctc_loss(log_probs, targets, frames, lengths, V.CTC_BLANK, reduction="sum", zero_infinity=True)
         return loss / lengths.sum()
 
@@ -90,6 +93,7 @@ class Learner(nn.Module):
         given = target[:, :-1].clamp(min=0)
         replace = torch.rand(given.shape, generator=generator) < noise
         given = torch.where(replace, torch.randint(0, 256, given.shape, generator=generator), given)
+        given, target = send(given, features.device), send(target, features.device)
         hidden = self.decode(features, given)
         start = features.shape[1] + 1  # the row of vision_end predicts the first byte
         logits = self.network.logits(hidden[:, start:]).float()
@@ -98,11 +102,12 @@ class Learner(nn.Module):
     def decode(self, features: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
         """Teacher-forced pass: features `[B, N, D]`, given bytes `[B, T]` -> hidden `[B, N + 2 + T, D]`."""
         batch, tokens, _ = features.shape
-        start = self.network.embed(torch.full((batch, 1), V.VISION_START))
-        end = self.network.embed(torch.full((batch, 1), V.VISION_END))
+        device = features.device
+        start = self.network.embed(torch.full((batch, 1), V.VISION_START, device=device))
+        end = self.network.embed(torch.full((batch, 1), V.VISION_END, device=device))
         hidden = torch.cat([start, features.to(start.dtype), end, self.network.embed(given)], dim=1)
         text = self.config.text
-        positions = line_positions(tokens, given.shape[1] + 1)
+        positions = send(line_positions(tokens, given.shape[1] + 1), device)
         cos, sin = text_rope(positions, text.rotary_dim, text.rope_theta, text.mrope_section)
         return self.network.decoder(hidden, Window.whole(cos[None], sin[None], batch), None)
 

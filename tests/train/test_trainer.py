@@ -138,7 +138,7 @@ def test_exported_tokenizer_is_bytes(tmp_path, learner):
 
 def settings(out, **changes) -> argparse.Namespace:
     values = {"out": out, "minutes": 60.0, "seed": 3, "processes": 1, "port": 0, "lr": 6e-3, "init": None,
-              "tokens": 100, "workers": 1, "eval_minutes": 5.0, "save_minutes": 5.0, "decay_from": 0.6,
+              "tokens": 100, "workers": 1, "surplus": 1, "eval_minutes": 5.0, "save_minutes": 5.0, "decay_from": 0.6,
               "wall_clock": False}  # fmt: skip
     return argparse.Namespace(**values | changes)
 
