@@ -242,11 +242,16 @@ def load(path: str, size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(path, size)
 
 
+def glyphs_file(path: str) -> Path:
+    """Where the glyphs of a font file are kept."""
+    status = os.stat(path)
+    return cache_dir() / "fonts" / f"{Path(path).name}-{status.st_size}-{int(status.st_mtime)}.json"
+
+
 @cache
 def glyphs(path: str) -> Glyphs:
     """The characters and substitution features of a font file (kept in the cache folder: reading is slow)."""
-    status = os.stat(path)
-    kept = cache_dir() / "fonts" / f"{Path(path).name}-{status.st_size}-{int(status.st_mtime)}.json"
+    kept = glyphs_file(path)
     if not kept.exists():
         from fontTools.ttLib import TTFont  # here alone: a prepared run brings what is kept along
 

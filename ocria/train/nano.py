@@ -9,6 +9,10 @@ with the same --out it continues. `export` under --out always holds the newest w
     python -m ocria.train.nano --out runs/on --init ocria/assets/nano --minutes 90 --wall-clock
 
 trains shipped weights on: both losses and whole lines from the start, new optimisers, a lower rate.
+
+    python -m ocria.train.nano --prepare FOLDER [--init ocria/assets/nano]
+
+trains nothing: FOLDER then holds all that a run needs on a machine with CUDA and no network (FOLDER/README.txt).
 """
 
 import argparse
@@ -39,6 +43,11 @@ CTC_WEIGHT = 0.3
 
 def main() -> None:
     args = arguments()
+    if args.prepare:
+        from ocria.train.prepared.pack import prepare
+
+        prepare(args.prepare, args.init, args.text_limit)
+        return
     if args.processes == 1:
         return work(0, args)
     torch.multiprocessing.spawn(work, args=(args,), nprocs=args.processes)
@@ -77,6 +86,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--init", type=Path, metavar="FOLDER", help="exported weights with their CTC head to train on")
     parser.add_argument("--wall-clock", action="store_true",
                         help="count the minutes from the first start, pauses and scoring included")
+    parser.add_argument("--prepare", type=Path, metavar="FOLDER",
+                        help="write a run for another machine there, with --init, and end")
+    parser.add_argument("--text-limit", type=int, default=3_000_000, metavar="N",
+                        help="with --prepare: characters kept of each text source (default 3000000)")
     args = parser.parse_args()
     args.lr = args.lr or (RATE_ON if args.init else RATE)
     return args
