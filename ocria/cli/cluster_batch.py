@@ -16,8 +16,8 @@ from ocria.progress import Reporter
 _DESCRIPTION = """\
 Read many documents on a Ray cluster: one engine for each GPU, or for each few
 cores, results as Parquet or JSON Lines. INPUT is a folder with all below it, a
-pattern, a list of paths (.txt), or a manifest (.jsonl, .parquet) with `path`
-and perhaps `pages` and `id`. INPUT and --out are paths that all machines see,
+pattern, a list of paths (.txt), or a manifest (.csv, .jsonl, .parquet) with
+`path` and perhaps `pages` and `id`. INPUT and --out are paths that all machines see,
 or URLs that fsspec opens. What is done is passed over when the same command is
 given again. Needs ocria[ray]; docs/cluster.md tells more.
 
@@ -135,17 +135,19 @@ def _batch(options: argparse.Namespace, reporter: Reporter) -> int:
             cluster,
             cancel=cancel_on_signals(reporter.stopping()),
             tell=reporter.say if told else None,
+            show=reporter.show if told else None,
         )
         if outcome.too_many_errors:
             reporter.show(Note("error", f"ended: more than {options.max_errors} documents failed"))
         elif outcome.stopped:
             reporter.show(Note("info", "interrupted; what is done is kept, and the same command goes on"))
-    if not options.quiet:
+        reporter.show(outcome.tally.done(outcome.seconds))
+    if not options.quiet and options.progress != "json":  # in JSON events have said it
         for line in failure_table(outcome.tally.failures):
             reporter.say(line)
         reporter.say(summary_line(outcome.tally.done(outcome.seconds)))
-        if outcome.tally.pages:
-            pace = pages_per_hour(outcome.tally.pages, outcome.engine_seconds)
-            days = engine_days(1_000_000, pace)
-            reporter.say(f"an engine read {pace:.0f} pages an hour; a million pages take {days:.1f} days of one")
+    if told and outcome.tally.pages:
+        pace = pages_per_hour(outcome.tally.pages, outcome.engine_seconds)
+        days = engine_days(1_000_000, pace)
+        reporter.say(f"an engine read {pace:.0f} pages an hour; a million pages take {days:.1f} days of one")
     return outcome.exit_code(options.fail_on)

@@ -24,6 +24,7 @@ class Control:
         self._counts: Counter[str] = Counter()
         self._skipped: Counter[int] = Counter()
         self._listed_all = False
+        self._loads = 0
 
     def stop(self) -> None:
         """Nothing more is begun."""
@@ -35,6 +36,15 @@ class Control:
     def done(self) -> list[Any]:
         """As it was given."""
         return self._done
+
+    def load(self) -> int:
+        """An engine begins to load its model: how many have, this one included, since one had it."""
+        self._loads += 1
+        return self._loads
+
+    def loaded(self) -> None:
+        """An engine has its model."""
+        self._loads = 0
 
     def begin(self, job: str) -> int:
         """How often this job was begun, this time included; `STOP` where nothing is to be begun any more."""

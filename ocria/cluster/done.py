@@ -26,9 +26,15 @@ class Done:
     def of(cls, found: Iterable[tuple[bytes, int]]) -> Done:
         """From keys and codes in any order."""
         pairs = list(found)
-        keys = np.array([key for key, _ in pairs], "S16")
+        return cls.joined([cls(np.array([key for key, _ in pairs], "S16"), np.array([c for _, c in pairs], np.int16))])
+
+    @classmethod
+    def joined(cls, many: Sequence[Done]) -> Done:
+        """All of them as one; they need not be sorted."""
+        keys = np.concatenate([np.empty(0, "S16"), *(one.keys for one in many)])
+        codes = np.concatenate([np.empty(0, np.int16), *(one.codes for one in many)])
         order = np.argsort(keys, kind="stable")
-        return cls(keys[order], np.array([code for _, code in pairs], np.int16)[order])
+        return cls(keys[order], codes[order])
 
     def codes_of(self, rows: Sequence[str]) -> list[int]:
         """For each key, 32 hexadecimal digits, the code it came to, or `NOT_DONE`."""
@@ -37,6 +43,11 @@ class Done:
         asked = np.array([bytes.fromhex(row) for row in rows], "S16")
         places = np.minimum(np.searchsorted(self.keys, asked), len(self.keys) - 1)
         return np.where(self.keys[places] == asked, self.codes[places], NOT_DONE).tolist()
+
+
+def scan_all(url: str, names: Sequence[str], kind: str, retry_failed: bool) -> Done:
+    """What these shards hold; see `scan`."""
+    return Done.of(pair for name in names for pair in scan(url, name, kind, retry_failed))
 
 
 def scan(url: str, name: str, kind: str, retry_failed: bool) -> list[tuple[bytes, int]]:

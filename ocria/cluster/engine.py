@@ -27,6 +27,7 @@ from ocria.document.options import ParseOptions
 from ocria.document.result import Document
 from ocria.errors import EngineError, OcriaError, OutputError
 
+# So often a document is begun, and each engine may begin to load its model without any of them getting to the end.
 _MOST_TRIES = 3
 DOCUMENTS = "documents"
 
@@ -46,13 +47,16 @@ class Engine:
         options: how documents are read; `device` is set.
         control: the actor of `Control`.
         kept: keys of rows of which earlier runs have kept parts.
+        engines: how many there may be.
     """
 
-    def __init__(self, options: ParseOptions, cluster: ClusterOptions, control: Any, kept: frozenset[str]):
+    def __init__(
+        self, options: ParseOptions, cluster: ClusterOptions, control: Any, kept: frozenset[str], engines: int
+    ):
         import ray
 
         self._get, self._control, self._kept = ray.get, control, kept
-        self._options, self._cluster = options, cluster
+        self._options, self._cluster, self._engines = options, cluster, engines
         self._store = Store(cluster.out)
         self._started: JobReader | None = None
 
@@ -64,9 +68,15 @@ class Engine:
             from ocria.document.reader import Reader
             from ocria.document.workers import Workers
 
+            if self._get(self._control.load.remote()) > _MOST_TRIES * self._engines:
+                raise EngineError(
+                    "the processes of engines end while they load the model",
+                    cure="They may lack memory: see Ray's logs, and how much an engine needs",
+                )
             workers = Workers(self._options.jobs or 1)
             shared = SharedReader(self._options, None if self._options.mode == "text" else Reader(self._options))
             self._started = JobReader(self._options, shared, workers, self._is_stopped, self._page_done)
+            self._control.loaded.remote()
         return self._started
 
     def __call__(self, table: pa.Table) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import posixpath
 import uuid
@@ -12,13 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from ocria.document.write import write_atomically
 from ocria.errors import InputError, MissingDependencyError, OutputError, UsageError
 
+_DISK = LocalFileSystem()
 # Stores in which an object appears whole when its upload ends. Elsewhere files are renamed into their place.
 _WHOLE_PUTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "r2", "memory"}
 # What tells that a file has changed, by the names that stores have for it; the first one there is taken.
@@ -42,7 +43,7 @@ class Store:
 
     @property
     def is_local(self) -> bool:
-        return isinstance(self._opened[0], LocalFileSystem)
+        return self._opened[0] is _DISK
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file that appears whole or not at all. Raises OutputError."""
@@ -110,6 +111,12 @@ def open_url(url: str) -> tuple[Any, str]:
         MissingDependencyError: the package for it is not installed.
         UsageError: nothing is known of such URLs, or credentials are missing.
     """
+    if "://" not in url:  # a name on a disk may hold `::`, which parts the links of a chain in a URL
+        return _DISK, os.path.abspath(url)
+    if url.startswith(("file://", "local://")):
+        return _DISK, os.path.abspath(_DISK._strip_protocol(url))
+    if "::" in url:
+        raise UsageError("chained URLs cannot be used", path=url, cure="Unpack archives, or mount them")
     try:
         return url_to_fs(url)
     except ImportError as error:
@@ -122,7 +129,7 @@ def open_url(url: str) -> tuple[Any, str]:
 def full_name(url: str) -> str:
     """A URL as all machines understand it: local paths absolute and without `file://`, others as they are."""
     fs, path = open_url(url)
-    return os.path.abspath(path) if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path)
+    return path if fs is _DISK else fs.unstrip_protocol(path)
 
 
 def fetch(path: str) -> bytes:
@@ -137,7 +144,7 @@ def fetch(path: str) -> bytes:
 
 
 def is_local(path: str) -> bool:
-    return isinstance(open_url(path)[0], LocalFileSystem)
+    return open_url(path)[0] is _DISK
 
 
 def stamp_of(info: dict[str, Any]) -> str:
@@ -159,10 +166,11 @@ def stamp(path: str) -> str | None:
 
 def lines(path: str) -> Iterator[bytes]:
     """The lines of a file without their ends, read as they are asked for. Raises InputError."""
+    fs, inside = open_url(path)
     try:
-        with fsspec.open(path, "rb") as file:
-            for line in file:
-                yield line.rstrip(b"\r\n")
+        with fs.open(inside, "rb") as file:
+            for number, line in enumerate(file):
+                yield (line if number else line.removeprefix(codecs.BOM_UTF8)).rstrip(b"\r\n")
     except FileNotFoundError:
         raise InputError("no such file", path=path) from None
     except OSError as error:

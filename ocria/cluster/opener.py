@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,7 @@ from ocria.document.options import ParseOptions
 from ocria.document.ranges import select_pages
 from ocria.errors import EngineError, InputError, OcriaError
 
-# A document that is fetched over the network travels on to its engine with its row, unless it is larger.
+# What is fetched over the network travels on to the engine with its row, as long as a block of rows has no more of it.
 _MOST_BYTES = 64 << 20
 
 
@@ -44,8 +45,12 @@ class Opener:
         """A table of `job.ROWS` as one of `job.JOBS`; rows that are done are missing in it."""
         jobs: list[Job] = []
         contents: list[bytes | None] = []
+        left = _MOST_BYTES
         if not self._get(self._control.is_stopped.remote()):
             for job, content in self._jobs(rows_of(table)):
+                if content is not None and len(content) > left:
+                    content = None  # the engine fetches it again
+                left -= len(content or b"")
                 jobs.append(job)
                 contents.append(content)
         return pa.table({"job": [job.to_json() for job in jobs], "content": contents}, JOBS)
@@ -66,6 +71,8 @@ class Opener:
         try:
             if not is_local(row.path):
                 content = fetch(row.path)
+            elif os.path.exists(row.path) and not (os.path.isfile(row.path) or os.path.isdir(row.path)):
+                raise InputError("this is no file", path=row.path)  # a pipe, which would wait for a writer
             page_count, sha256, numbers = self._look(row, content)
         except EngineError:
             raise
@@ -77,7 +84,7 @@ class Opener:
             return
         size = self._pages_per_row
         parts = [numbers[first : first + size] for first in range(0, len(numbers), size)]
-        if len(parts) > 1 or (content is not None and len(content) > _MOST_BYTES):
+        if len(parts) > 1:
             content = None
         for part, chosen in enumerate(parts):
             yield Job(key, row, tuple(chosen), page_count, sha256, part, len(parts)), content

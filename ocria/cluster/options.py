@@ -21,8 +21,8 @@ class ClusterOptions:
     """
 
     source: str
-    """A folder, a pattern, a list (`.txt`, `.lst`), a manifest (`.jsonl`, `.ndjson`, `.parquet`) or one document: a
-    path or any URL that fsspec opens."""
+    """A folder, a pattern, a list (`.txt`, `.lst`), a manifest (`.csv`, `.jsonl`, `.ndjson`, `.parquet`) or one
+    document: a path or any URL that fsspec opens."""
     out: str
     """The folder of all that is written: a path or URL."""
     address: str | None = None

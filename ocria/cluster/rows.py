@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -11,17 +12,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ocria.batch.inputs import SUFFIXES, natural_key
 from ocria.batch.names import assign_stems
 from ocria.cluster.files import full_name, lines, open_url, stamp_of
-from ocria.document.ranges import parse_ranges
-from ocria.errors import InputError, OcriaError, UsageError
+from ocria.errors import InputError, OcriaError
 
 LISTS = (".txt", ".lst")
-MANIFESTS = (".jsonl", ".ndjson", ".parquet")
+MANIFESTS = (".csv", ".jsonl", ".ndjson", ".parquet")
 _PARQUET_ROWS = 4096
 
 
@@ -55,7 +54,7 @@ def find_rows(source: str, out: str) -> Iterator[Row]:
     suffix = PurePosixPath(source).suffix.lower()
     fs, inside = open_url(source)
     if _has_magic(source) and not fs.exists(inside):
-        yield from _of_pattern(fs, inside)
+        yield from _of_pattern(fs, inside, open_url(out)[1])
     elif fs.isdir(inside):
         yield from _of_folder(fs, inside, open_url(out)[1])
     elif suffix in LISTS:
@@ -65,6 +64,8 @@ def find_rows(source: str, out: str) -> Iterator[Row]:
                 yield _named({"path": os.fsdecode(line)}, base, source, 0)
     elif suffix == ".parquet":
         yield from _of_parquet(source)
+    elif suffix == ".csv":
+        yield from _of_csv(source)
     elif suffix in MANIFESTS:
         yield from _of_json_lines(source)
     else:
@@ -97,15 +98,17 @@ def place_of(path: str, pages: str | None, top: str = "") -> str:
     """Where the outputs of a document lie: its path below `top`, or all of its path, with long names cut."""
     place = path.removeprefix(top) if top and path.startswith(top) else path.split("://", 1)[-1]
     parts = [part for part in place.split("/") if part not in ("", ".", "..")]
+    parts = parts or ["root"]
     if pages is not None:
         parts[-1] += ".p" + pages.replace(" ", "").replace(",", "+")
-    return assign_stems({path: "/".join(parts) or "root"}, {})[path]
+    return assign_stems({path: "/".join(parts)}, {})[path]
 
 
 def _of_folder(fs: Any, top: str, out: str) -> Iterator[Row]:
-    """All files below a folder whose suffix ocria can read, but hidden ones and outputs; folder by folder."""
+    """All files below a folder whose suffix ocria can read, but hidden ones and outputs; folder by folder. Links are
+    followed, but to a folder only where its files are not listed anyway."""
     top = top.rstrip("/")
-    waiting = [top]
+    waiting, linked = [top], {os.path.realpath(out)}
     while waiting:
         folder = waiting.pop()
         found = sorted(_entries(fs, folder), key=lambda info: natural_key(info["name"]))
@@ -115,24 +118,45 @@ def _of_folder(fs: Any, top: str, out: str) -> Iterator[Row]:
             if posixpath.basename(path).startswith(".") or path in (folder, out.rstrip("/")):
                 continue
             if info["type"] == "directory":
-                inner.append(path)
+                if not info.get("islink") or _leads_on(path, top, linked):
+                    inner.append(path)
             elif PurePosixPath(path).suffix.lower() in SUFFIXES:
                 yield _listed(fs, info, top + "/")
         waiting += reversed(inner)
 
 
+def _leads_on(link: str, top: str, linked: set[str]) -> bool:
+    """Whether a link leads to a folder that is neither below `top`, nor above it, nor in `linked`, which it enters."""
+    there, real = os.path.realpath(link) + "/", os.path.realpath(top) + "/"
+    if there.startswith(real) or real.startswith(there) or there[:-1] in linked:
+        return False
+    linked.add(there[:-1])
+    return True
+
+
+def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
+    """Of a link on a disk what it leads to; as it is where that is nothing, which opening it will tell."""
+    if not info.get("islink"):
+        return info
+    try:
+        return fs.info(info["name"])
+    except OSError:
+        return info
+
+
 def _entries(fs: Any, folder: str) -> list[dict[str, Any]]:
     try:
-        return fs.ls(folder, detail=True)
+        return [_followed(fs, info) for info in fs.ls(folder, detail=True)]
     except OSError as error:
         raise InputError(f"the folder cannot be read ({error.strerror or error})", path=folder) from error
 
 
-def _of_pattern(fs: Any, pattern: str) -> Iterator[Row]:
+def _of_pattern(fs: Any, pattern: str, out: str) -> Iterator[Row]:
     found = fs.glob(pattern, detail=True)
     for path in sorted(found, key=natural_key):
-        if found[path]["type"] != "directory":
-            yield _listed(fs, found[path], "")
+        info = _followed(fs, found[path])
+        if info["type"] != "directory" and not path.startswith(out.rstrip("/") + "/"):
+            yield _listed(fs, info, "")
 
 
 def _listed(fs: Any, info: dict[str, Any], top: str) -> Row:
@@ -153,12 +177,25 @@ def _of_json_lines(source: str) -> Iterator[Row]:
         yield _named(data, base, source, number)
 
 
+def _of_csv(source: str) -> Iterator[Row]:
+    base, (fs, inside) = posixpath.dirname(source), open_url(source)
+    try:
+        with fs.open(inside, "r", encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file)
+            for data in table:
+                yield _named(data, base, source, table.line_num)
+    except FileNotFoundError:
+        raise InputError("no such file", path=source) from None
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"the manifest cannot be read ({error})", path=source) from error
+
+
 def _of_parquet(source: str) -> Iterator[Row]:
     import pyarrow.parquet as parquet
 
-    base, number = posixpath.dirname(source), 0
+    base, number, (fs, inside) = posixpath.dirname(source), 0, open_url(source)
     try:
-        with fsspec.open(source, "rb") as file:
+        with fs.open(inside, "rb") as file:
             table = parquet.ParquetFile(file)
             columns = [name for name in ("path", "pages", "id") if name in table.schema_arrow.names]
             for batch in table.iter_batches(_PARQUET_ROWS, columns=columns):
@@ -177,19 +214,18 @@ def _named(data: Any, base: str, source: str, number: int) -> Row:
     """The row that a line of a manifest means; relative paths count from the manifest's folder."""
     if not isinstance(data, dict) or not isinstance(data.get("path"), str) or not data["path"]:
         raise InputError(f"line {number} has no path", path=source, cure='Write lines such as {"path": "a.pdf"}')
-    path, pages = data["path"], data.get("pages")
+    path, pages, named = data["path"], data.get("pages"), data.get("id")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise InputError(f"line {number}: no file has the name {path!a}", path=source) from error
     if "://" not in path and not os.path.isabs(path) and base:
         path = f"{base}/{path}"
     if "://" not in path or path.startswith(("file://", "local://")):
         path = full_name(path)
-    if pages is not None:
-        pages = str(pages)
-        try:
-            parse_ranges(pages)
-        except UsageError as error:
-            raise InputError(f"line {number}: {error.message}", path=source, cure=error.cure) from None
-    named = data.get("id")
-    return Row(document_id(path) if named is None else str(named), path, pages, place_of(path, pages), None)
+    # Empty cells of tables, of which some readers make a number that is none. What is no range fails its row alone.
+    pages = None if pages in (None, "") or pages != pages else str(pages)
+    return Row(document_id(path) if named in (None, "") else str(named), path, pages, place_of(path, pages), None)
 
 
 def _has_magic(path: str) -> bool:

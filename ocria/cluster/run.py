@@ -19,6 +19,7 @@ from ocria.cluster.files import Store, full_name
 from ocria.cluster.job import Receipt
 from ocria.cluster.kept import FOLDER as PARTS
 from ocria.cluster.kept import KeptParts
+from ocria.cluster.lease import Lease
 from ocria.cluster.options import ClusterOptions, parse_actors
 from ocria.cluster.outcome import Outcome
 from ocria.cluster.pace import Pace
@@ -27,11 +28,13 @@ from ocria.cluster.shards import FOLDER
 from ocria.cluster.start import connected
 from ocria.document.options import ParseOptions
 from ocria.errors import EngineError, InputError, OcriaError, UsageError
+from ocria.events import DocumentFailed, Event
 
 _SETTINGS = ".ocria/batch.json"
 _LOOK_S = 0.2
 _OPENER_CORES, _LISTING_CORES = 0.5, 0.25
 _ENGINES_PER_OPENER = 8
+_SHARDS_PER_TASK = 64
 
 
 def run_cluster(
@@ -40,6 +43,7 @@ def run_cluster(
     *,
     cancel: threading.Event | None = None,
     tell: Callable[[str], None] | None = None,
+    show: Callable[[Event], None] | None = None,
 ) -> Outcome:
     """Read all documents of a source that the output folder does not hold yet.
 
@@ -47,24 +51,30 @@ def run_cluster(
         options: how each of them is parsed; `pages` must be None, for a manifest names pages.
         cancel: once set, nothing more is begun; what is finished is kept.
         tell: is given a line of progress every `interval_s`.
+        show: is given `DocumentFailed` for each document that failed as a whole, in another thread.
 
     Raises:
         UsageError: an option cannot be met, or the folder holds results of other options.
         InputError: the source is missing or cannot be understood.
-        OutputError: the output folder cannot be read or written.
+        OutputError: the output folder cannot be read or written, or another run writes into it.
         EngineError: Ray, the model or the device cannot be used.
     """
     if options.pages is not None:
         raise UsageError("pages are chosen by a manifest", cure='Write lines such as {"path": "a.pdf", "pages": "1-3"}')
     cluster = replace(cluster, source=full_name(cluster.source), out=full_name(cluster.out))
+    if cluster.source.rstrip("/") == cluster.out.rstrip("/"):
+        raise UsageError("the results would lie among the inputs", path=cluster.out, cure="Choose another --out")
+    if cluster.out.startswith("memory://"):
+        raise UsageError("each process has a memory of its own", path=cluster.out, cure="Choose another --out")
     settings = settings_key(options, cluster.page_markers, None if options.mode == "text" else _model(options))
     check_source(cluster.source)
     store = Store(cluster.out)
-    _check_settings(store, cluster, settings)
     begun = time.monotonic()
-    with connected(cluster.address) as ray:
-        run = _Run(ray, options, cluster, settings, store, cancel or threading.Event(), tell)
-        outcome = run.go()
+    with Lease(store, tell) as lease:
+        _check_settings(store, cluster, settings)
+        with connected(cluster.address) as ray:
+            run = _Run(ray, options, cluster, settings, store, lease, cancel or threading.Event(), tell, show)
+            outcome = run.go()
     outcome.seconds = time.monotonic() - begun
     return outcome
 
@@ -77,11 +87,14 @@ class _Run:
         cluster: ClusterOptions,
         settings: str,
         store: Store,
+        lease: Lease,
         cancel: threading.Event,
         tell: Callable[[str], None] | None,
+        show: Callable[[Event], None] | None,
     ):
         self._ray, self._options, self._cluster = ray, options, cluster
-        self._settings, self._store, self._cancel, self._tell = settings, store, cancel, tell
+        self._settings, self._store, self._lease = settings, store, lease
+        self._cancel, self._tell, self._show = cancel, tell, show
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
@@ -110,24 +123,22 @@ class _Run:
 
     def _scan(self) -> Any:
         """A reference to what the shards hold."""
-        from ocria.cluster.done import Done, scan
+        from ocria.cluster.done import Done, scan_all
 
         names = self._store.names(FOLDER, f".{self._cluster.shards}")
-        task = self._ray.remote(scan).options(num_cpus=_LISTING_CORES)
-        found: list[tuple[bytes, int]] = []
+        task = self._ray.remote(scan_all).options(num_cpus=_LISTING_CORES)
+        found: list[Done] = []
         waiting: list[Any] = []
         try:
-            for name in names:
-                waiting.append(
-                    task.remote(self._cluster.out, name, self._cluster.shards, self._cluster.retry_failed)
-                )
+            for first in range(0, len(names), _SHARDS_PER_TASK):
+                some = names[first : first + _SHARDS_PER_TASK]
+                waiting.append(task.remote(self._cluster.out, some, self._cluster.shards, self._cluster.retry_failed))
                 if len(waiting) >= 256:
-                    found += self._ray.get(waiting.pop(0))
-            for one in waiting:
-                found += self._ray.get(one)
+                    found.append(self._ray.get(waiting.pop(0)))
+            found += self._ray.get(waiting)
         except self._ray.exceptions.RayError as error:
             raise _cause(error) from error
-        return self._ray.put(Done.of(found))
+        return self._ray.put(Done.joined(found))
 
     def _receipts(self) -> Iterator[Receipt]:
         """Runs the pipeline as it is asked."""
@@ -150,7 +161,7 @@ class _Run:
         )
         receipts = jobs.repartition(target_num_rows_per_block=cluster.rows_per_shard).map_batches(
             Engine,
-            fn_constructor_args=(options, cluster, self._control, kept),
+            fn_constructor_args=(options, cluster, self._control, kept, most),
             batch_size=None,
             batch_format="pyarrow",
             compute=data.ActorPoolStrategy(min_size=least, max_size=most),
@@ -172,8 +183,24 @@ class _Run:
         threads = self._options.threads or (cores if device == "cpu" else None)
         resources = {"num_cpus": cores, **({"num_gpus": 1} if device == "cuda" else {})}
         room = gpus if device == "cuda" else int(there.get("CPU", 0) - 1) // cores
+        self._check_room(cores, device)
         span = (1, max(1, room)) if self._cluster.actors is None else parse_actors(self._cluster.actors)
         return replace(self._options, device=device, threads=threads), resources, span
+
+    def _check_room(self, cores: int, device: str) -> None:
+        """Say that no machine has room for an engine. Raises UsageError where none will come."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        beside = _OPENER_CORES + _LISTING_CORES if len(nodes) == 1 else 0
+        if any(
+            node.get("CPU", 0) >= cores + beside and (device != "cuda" or node.get("GPU", 0) >= 1) for node in nodes
+        ):
+            return
+        beside = f", {beside} to list and open documents" if beside else ""
+        what = f"no machine has room for an engine: {cores} cores{beside}{' and a GPU' if device == 'cuda' else ''}"
+        if self._cluster.address is None:
+            raise UsageError(what, cure="Lower --cores-per-actor, or choose another --device")
+        if self._tell is not None:
+            self._tell(f"{what}; waiting for one to join")
 
     def _take_all(self, receipts: Iterator[Receipt]) -> None:
         try:
@@ -184,6 +211,9 @@ class _Run:
 
     def _take(self, receipt: Receipt) -> None:
         self._outcome.take(receipt)
+        if self._show is not None and receipt.outcome == "failed":
+            why = receipt.bad[0]["why"] if receipt.bad else "failed"
+            self._show(DocumentFailed(receipt.path, why, receipt.cure, receipt.code))
         if receipt.kept:
             KeptParts(self._store, receipt.key).remove()
         if self._outcome.too_many_errors:
@@ -199,6 +229,8 @@ class _Run:
         pace, told = Pace(), time.monotonic()
         while reading.is_alive():
             reading.join(_LOOK_S)
+            if self._lease.lost is not None:
+                raise self._lease.lost
             if self._cancel.is_set():
                 self._stop()
             if self._tell is not None and time.monotonic() - told >= self._cluster.interval_s:

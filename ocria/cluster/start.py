@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ocria.errors import EngineError, MissingDependencyError
+from ocria.errors import EngineError, MissingDependencyError, UsageError
 
 _CURE = "Install it with `pip install 'ocria[ray]'`, on all machines of the cluster"
 # Beside the engines there is always something to list and to open.
@@ -31,7 +31,12 @@ def need_ray() -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Raises OSError where nobody listens at `host:port`: Ray itself tries for minutes."""
+    """Raises OSError where nobody listens at `host:port`: Ray itself tries for minutes. Raises UsageError."""
+    if address.startswith("ray://"):
+        raise UsageError(
+            "Ray Data does not run through Ray's client", path=address,
+            cure="Give the address of the cluster itself, such as 10.0.0.1:6379, on one of its machines",
+        )  # fmt: skip
     host, _, port = address.rpartition(":")
     if host and port.isdecimal() and "/" not in host:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_S).close()
@@ -73,11 +78,15 @@ def connected(address: str | None) -> Iterator[Any]:
                 logging_level=logging.ERROR,
                 _temp_dir=temporary,
             )
+    except UsageError:
+        raise
     except Exception as error:  # of any kind: no cluster, another version of Ray or Python there, no shared memory
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
         where = "on this machine" if address is None else f"at {address}"
-        cure = "Check the address, and that the cluster has the same versions of Python and Ray" if address else None
+        cure = "Check the address, and that the cluster has the same versions of Python and Ray"
+        if address is None:
+            cure = "If the machine is busy try again, or start it yourself: `ray start --head`, then --ray auto"
         raise EngineError(f"Ray cannot be used {where}: {error}", cure=cure) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)  # Ray takes it

@@ -13,7 +13,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: it comes with ocria[ray]")
 import pyarrow.parquet as parquet  # noqa: E402
 
-from ocria.cluster.files import Store, full_name, stamp  # noqa: E402
+from ocria.cluster.files import Store, full_name, is_local, stamp  # noqa: E402
 from ocria.cluster.job import Fault, Job, rows_of, rows_table  # noqa: E402
 from ocria.cluster.rows import Row, check_source, document_id, find_rows, place_of, row_key  # noqa: E402
 from ocria.errors import EncryptedError, InputError, UsageError  # noqa: E402
@@ -46,10 +46,56 @@ def test_the_same_by_url_and_by_another_working_folder(tmp_path, monkeypatch):
     assert paths("in") == paths(f"file://{tmp_path}/in") == paths(tmp_path / "in") == [f"{tmp_path}/in/a.pdf"]
 
 
+ODD_NAMES = ("a b#1%20.pdf", "a::b.pdf", "new\nline.pdf", "文 1.pdf", "q?*[1].pdf", "~x.pdf", os.fsdecode(b"\xff.pdf"))
+
+
+def test_names_are_taken_as_they_are(tmp_path):
+    """No decoding, no patterns, no chains of URLs: what is listed is what is opened, of each file the same."""
+    touch(tmp_path, *ODD_NAMES)
+    rows = list(find_rows(str(tmp_path), "/out"))
+    assert {row.path for row in rows} == {f"{tmp_path}/{name}" for name in ODD_NAMES}
+    (tmp_path / "m.jsonl").write_text("\n".join(json.dumps({"path": name}) for name in ODD_NAMES))
+    listed = [name for name in ODD_NAMES if "\n" not in name]
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbf" + "\n".join(listed).encode("utf-8", "surrogateescape"))
+    assert paths(tmp_path / "m.jsonl") == [f"{tmp_path}/{name}" for name in ODD_NAMES]
+    assert paths(tmp_path / "list.txt") == [f"{tmp_path}/{name}" for name in listed]
+    for row in rows:
+        assert paths(row.path) == [row.path]
+        assert is_local(row.path)
+        assert row.stamp == stamp(row.path) is not None
+    with pytest.raises(UsageError, match="chained URLs"):
+        check_source("zip://a.pdf::/x.zip")
+
+
+def test_links(tmp_path):
+    """Taken for what they lead to, and each folder once, also in a circle."""
+    touch(tmp_path, "in/a.pdf", "in/sub/b.pdf", "else/c.pdf", "else/deep/d.pdf")
+    for link, there in (("up", ".."), ("self", "."), ("twice", "sub"), ("x", "../else"), ("y", "../else"),
+                        ("l.pdf", "a.pdf"), ("gone.pdf", "nothing")):  # fmt: skip
+        os.symlink(there, tmp_path / "in" / link)
+    os.symlink("../../in", tmp_path / "else/deep/back")
+    rows = {row.place: row for row in find_rows(str(tmp_path / "in"), "/out")}
+    assert sorted(rows) == ["a.pdf", "gone.pdf", "l.pdf", "sub/b.pdf", "x/c.pdf", "x/deep/d.pdf"]
+    assert rows["l.pdf"].stamp == rows["a.pdf"].stamp == stamp(f"{tmp_path}/in/l.pdf")
+
+
+def test_tables_with_empty_cells(tmp_path):
+    (tmp_path / "m.csv").write_text('\ufeffid,path,pages\n1,"a,b.pdf",\n,s3://b/c.pdf,"1-3,5"\n', encoding="utf-8")
+    parquet.write_table(pa.table({"path": ["a,b.pdf", "c"], "pages": [float("nan"), None]}), tmp_path / "m.parquet")
+    rows = list(find_rows(str(tmp_path / "m.csv"), "/out"))
+    assert [(row.path, row.pages) for row in rows] == [(f"{tmp_path}/a,b.pdf", None), ("s3://b/c.pdf", "1-3,5")]
+    assert [row.id for row in rows] == ["1", document_id("s3://b/c.pdf")]
+    assert [row.pages for row in find_rows(str(tmp_path / "m.parquet"), "/out")] == [None, None]
+    (tmp_path / "m.csv").write_bytes(b"path\n\xff\n")
+    with pytest.raises(InputError, match="the manifest cannot be read"):
+        list(find_rows(str(tmp_path / "m.csv"), "/out"))
+
+
 def test_a_pattern(tmp_path):
     touch(tmp_path, "a1.pdf", "a10.pdf", "a2.pdf", "b.pdf", "sub/a3.pdf")
     assert paths(tmp_path / "a*.pdf") == [str(tmp_path / name) for name in ("a1.pdf", "a2.pdf", "a10.pdf")]
     assert len(paths(f"{tmp_path}/**/*.pdf")) == 5
+    assert len(paths(f"{tmp_path}/**/*.pdf", tmp_path / "sub")) == 4  # outputs are no inputs
 
 
 def test_a_store_that_is_no_disk():
@@ -79,7 +125,7 @@ def test_lists_and_manifests(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "why"),
-    [("{", "line 2 is no JSON"), ("[1]", "line 2 has no path"), ('{"path": "a", "pages": "3-1"}', "line 2: the page")],
+    [("{", "line 2 is no JSON"), ("[1]", "line 2 has no path"), ('{"path": "\\ud800"}', "line 2: no file has")],
 )
 def test_a_line_that_cannot_be_understood(tmp_path, line, why):
     (tmp_path / "m.jsonl").write_text(f'{{"path": "a.pdf"}}\n{line}\n')
@@ -134,6 +180,7 @@ def test_keys_tell_rows_apart():
 def test_places_stay_below_the_folder():
     assert place_of("/a/../../b/x.pdf", None) == "a/b/x.pdf"
     assert place_of("s3://bucket/x.pdf", "1-3, 8") == "bucket/x.pdf.p1-3+8"
+    assert place_of("/", "1") == "root.p1"
     assert len(place_of("/" + "x" * 250 + ".pdf", None)) <= 200
 
 

@@ -95,6 +95,9 @@ def test_the_checkpoint_finds_what_is_there_and_nothing_else():
     assert done.codes_of(["ab" + "00" * 14 + "01"]) == [NOT_DONE]
     assert Done.of([]).codes_of([key()]) == [NOT_DONE]
     assert done.keys.dtype == np.dtype("S16")
+    parts = [Done.of([(bytes.fromhex(row), code)]) for row, code in zip(rows, codes, strict=True)]
+    assert Done.joined(parts).codes_of(rows) == codes
+    assert Done.joined([]).codes_of([key()]) == [NOT_DONE]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
@@ -192,6 +195,13 @@ def test_who_was_read_is_not_blamed_for_who_killed_the_process():
         assert control.begin("innocent") == 1
         control.end("innocent")
         assert control.begin("killer") == times
+
+
+def test_loads_are_counted_until_one_comes_through():
+    control = Control([])
+    assert [control.load() for _ in range(3)] == [1, 2, 3]
+    control.loaded()
+    assert control.load() == 1
 
 
 def test_nothing_is_begun_after_a_stop():
