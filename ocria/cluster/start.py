@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ocria.errors import EngineError, MissingDependencyError, UsageError
+from ocria.errors import EngineError, MissingDependencyError, OcriaError, UsageError
 
 _CURE = "Install it with `pip install 'ocria[ray]'`, on all machines of the cluster"
 # Beside the engines there is always something to list and to open.
@@ -61,14 +61,35 @@ def connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    temporary = None
     handler = signal.getsignal(signal.SIGTERM)
-    try:
-        if address is not None:
-            _check_reachable(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        else:
-            temporary = tempfile.mkdtemp(prefix="ocria-ray-")
+    with contextlib.ExitStack() as last:
+        temporary = tempfile.mkdtemp(prefix="ocria-ray-") if address is None else None
+        if temporary is not None:
+            last.callback(shutil.rmtree, temporary, ignore_errors=True)
+        last.callback(ray.shutdown)
+        try:
+            _join(ray, address) if temporary is None else _start(ray, temporary)
+        except OcriaError:
+            raise
+        except Exception as error:  # of any kind: no cluster, another version of Ray or Python, no shared memory
+            where = "on this machine" if address is None else f"at {address}"
+            cure = "Check the address, and that the cluster has the same versions of Python and Ray"
+            if address is None:
+                cure = "If the machine is busy try again, or start it yourself: `ray start --head`, then --ray auto"
+            raise EngineError(f"Ray cannot be used {where}: {str(error).rstrip('.')}", cure=cure) from error
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray takes it
+        yield ray
+
+
+def _join(ray: Any, address: str) -> None:
+    _check_reachable(address)
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def _start(ray: Any, temporary: str) -> None:
+    for last_try in (False, True):
+        try:
             ray.init(
                 address="local",  # whatever RAY_ADDRESS says
                 num_cpus=(os.cpu_count() or 1) + _MORE_CORES,
@@ -78,21 +99,8 @@ def connected(address: str | None) -> Iterator[Any]:
                 logging_level=logging.ERROR,
                 _temp_dir=temporary,
             )
-    except UsageError:
-        raise
-    except Exception as error:  # of any kind: no cluster, another version of Ray or Python there, no shared memory
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-        where = "on this machine" if address is None else f"at {address}"
-        cure = "Check the address, and that the cluster has the same versions of Python and Ray"
-        if address is None:
-            cure = "If the machine is busy try again, or start it yourself: `ray start --head`, then --ray auto"
-        raise EngineError(f"Ray cannot be used {where}: {error}", cure=cure) from error
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)  # Ray takes it
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+            return
+        except Exception:  # Ray waits for its own processes for 30 s, which a busy machine may need twice
+            if last_try:
+                raise
+            ray.shutdown()
