@@ -73,7 +73,10 @@ def connected(address: str | None) -> Iterator[Any]:
             raise
         except Exception as error:  # of any kind: no cluster, another version of Ray or Python, no shared memory
             where = "on this machine" if address is None else f"at {address}"
-            cure = "Check the address, and that the cluster has the same versions of Python and Ray"
+            cure = (
+                "Check the address, that the cluster has the same versions of Python and Ray, and set "
+                "RAY_AUTH_MODE=token where it asks for a token"
+            )
             if address is None:
                 cure = "If the machine is busy try again, or start it yourself: `ray start --head`, then --ray auto"
             raise EngineError(f"Ray cannot be used {where}: {str(error).rstrip('.')}", cure=cure) from error
