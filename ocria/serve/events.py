@@ -45,15 +45,26 @@ class Told:
         return f"{head}event: {self.name}\ndata: {self.data}\n\n".encode()
 
 
-class EventLog:
-    """The events of one job, in the thread of the event loop.
+def data_of(event: Event, options: ParseOptions) -> dict[str, Any] | None:
+    """What is told of an event, a page as HTML too; None for what is not told. A full page takes its time: this is no
+    work for the event loop.
 
     Args:
-        options: of the document; pages are told as HTML too, and as they say.
+        options: of the document.
     """
+    if isinstance(event, _UNTOLD) or (isinstance(event, Note) and event.level in ("debug", "info")):
+        return None
+    told = event.to_dict()
+    if isinstance(event, PageDone) and event.result is not None:
+        told["html"] = page_html(event.result, options)
+        told["size"] = [event.result.width, event.result.height]
+    return told
 
-    def __init__(self, options: ParseOptions) -> None:
-        self._options = options
+
+class EventLog:
+    """The events of one job, in the thread of the event loop."""
+
+    def __init__(self) -> None:
         self._told: list[Told] = []
         self._last = 0
         self._tick: Told | None = None
@@ -62,19 +73,14 @@ class EventLog:
         self.ended = False
         """Whether nothing more comes."""
 
-    def add(self, event: Event) -> None:
-        """Keep an event of the run."""
-        if isinstance(event, _UNTOLD) or (isinstance(event, Note) and event.level in ("debug", "info")):
-            return
-        told = event.to_dict()
+    def add(self, event: Event, told: dict[str, Any]) -> None:
+        """Keep an event of the run, as `data_of` has it."""
         if isinstance(event, EngineTick):
             self._tick, self._ticks = Told(None, told["type"], _line(told)), self._ticks + 1
             self._wake()
             return
         if isinstance(event, PageDone):
             self._told = [one for one in self._told if one.page != event.page]
-            if event.result is not None:
-                told["html"] = page_html(event.result, self._options)
         self.tell(told, event.page if isinstance(event, _PASSING) else None)
 
     def tell(self, data: dict[str, Any], page: int | None = None) -> None:

@@ -21,8 +21,10 @@ from ocria.serve.options import ServeOptions
 from ocria.serve.problems import Problem
 
 HEALTH = ("/health", "/health/live")
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+HEADERS = {
+    # The pictures of documents are data: URLs.
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -47,7 +49,8 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, exchange = time.monotonic(), _Exchange(receive, send, self._metrics)
+        asks_first = Headers(scope=scope).get("expect", "").lower() == "100-continue"
+        begun, exchange = time.monotonic(), _Exchange(receive, send, self._metrics, asks_first)
         try:
             problem = self._refused(scope)
             app = self._app if problem is None else problem.response()
@@ -95,9 +98,10 @@ class Gate:
 class _Exchange:
     """One request and its answer, as they pass."""
 
-    def __init__(self, receive: Receive, send: Send, metrics: Metrics):
+    def __init__(self, receive: Receive, send: Send, metrics: Metrics, asks_first: bool):
         self._receive, self._send, self._metrics = receive, send, metrics
         self._whole = False
+        self._asks_first = asks_first
         self.status: int | None = None
         self.bytes_in = self.bytes_out = 0
 
@@ -114,7 +118,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
+            for name, value in HEADERS.items():
                 headers.setdefault(name, value)
             if self.status >= 400 and not self._whole and not await self._drain():
                 headers["Connection"] = "close"
@@ -123,6 +127,8 @@ class _Exchange:
 
     async def _drain(self) -> bool:
         """Take what is left of a body, without keeping it. Whether that was all."""
+        if self._asks_first and not self.bytes_in:
+            return False  # it has sent nothing yet, and need not
         most = self.bytes_in + _MOST_DRAINED
         with contextlib.suppress(TimeoutError):  # what does not come is not waited for
             async with asyncio.timeout(_DRAIN_S):

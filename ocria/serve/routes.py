@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ocria import __version__
@@ -23,12 +23,12 @@ from ocria.serve.job import DONE, Job
 from ocria.serve.metrics import CONTENT_TYPE
 from ocria.serve.options import ServeOptions
 from ocria.serve.problems import Problem, problem_of
-from ocria.serve.upload import Upload, receive_bytes, receive_file
+from ocria.serve.upload import Upload, read_file
 
 _WEB = Path(__file__).parent / "web"
 _FILES = {
     "/": ("index.html", "text/html"),
-    **{f"/{name}": (name, "text/javascript") for name in ("app.js", "pages.js", "sanitise.js", "server.js")},
+    **{f"/{path.name}": (path.name, "text/javascript") for path in _WEB.glob("*.js")},
     "/style.css": ("style.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
@@ -61,7 +61,7 @@ class Routes:
             Route("/v1/jobs/{id}", self.delete_job, methods=["DELETE"]),
             Route("/v1/jobs/{id}/events", self.job_events, methods=["GET"]),
             Route("/v1/jobs/{id}/result", self.job_result, methods=["GET"]),
-            Route("/v1/jobs/{id}/pages/{page:int}.png", self.job_page, methods=["GET"]),
+            Route("/v1/jobs/{id}/pages/{page}.png", self.job_page, methods=["GET"]),
             Route("/v1/models", self.models, methods=["GET"]),
             Route("/v1/models/{name:path}", self.one_model, methods=["GET"]),
             Route("/v1/chat/completions", self.chat, methods=["POST"]),
@@ -69,7 +69,7 @@ class Routes:
 
     async def web(self, request: Request) -> Response:
         name, kind = _FILES[request.url.path]
-        return FileResponse(_WEB / name, media_type=kind)
+        return Response((_WEB / name).read_bytes(), media_type=kind)
 
     async def health(self, request: Request) -> Response:
         state = "stopping" if self.desk.stopping else self.desk.model.state
@@ -136,7 +136,8 @@ class Routes:
         width = whole("width", request.query_params.get("width", "1000"))
         if not _PICTURE_WIDTHS[0] <= width <= _PICTURE_WIDTHS[1]:
             raise UsageError(f"width must be between {_PICTURE_WIDTHS[0]} and {_PICTURE_WIDTHS[1]}, not {width}")
-        draw = self.desk.draw(self._picture, job.uploads[0], job.asked.options, request.path_params["page"], width)
+        number = whole("page", request.path_params["page"])
+        draw = self.desk.draw(self._picture, job.uploads[0], job.asked.options, number, width)
         return Response(await draw, media_type="image/png", headers={"Cache-Control": "private, max-age=600"})
 
     async def models(self, request: Request) -> Response:
@@ -150,16 +151,12 @@ class Routes:
 
     async def chat(self, request: Request) -> Response:
         try:
-            place = self.desk.reserve()
-            try:
-                body = await receive_bytes(request, self.options)
-                names = await self._names()
-                chat = await asyncio.to_thread(chat_of, body, names, self.options)
-                job = job_of(chat, self.base, self.options)
-                self.desk.submit(job, place)
-            except BaseException:
-                place.release()
-                raise
+            self.desk.check_room()
+            body = await self.desk.intake.take(request, Request.body)
+            names = await self._names()
+            chat = await asyncio.to_thread(chat_of, body, names, self.options)
+            job = job_of(chat, self.base, self.options)
+            self.desk.submit(job)
             answer = Answer(chat, job, self.desk)
             if chat.stream:
                 return EventStream(answer.chunks(), lambda: self.desk.discard(job))
@@ -172,20 +169,15 @@ class Routes:
 
     async def _submitted(self, request: Request, keep: bool) -> Job:
         """Take a file and queue it. Raises Problem or UsageError."""
-        place = self.desk.reserve()
+        self.desk.check_room()
+        received = await self.desk.intake.take(request, read_file)
         try:
-            received = await receive_file(request, self.options)
-            try:
-                accept = request.headers.get("accept", "")
-                asked = asked_of(received.fields, accept, self.base, self.options)
-            except BaseException:
-                received.upload.close()
-                raise
-            job = Job((received.upload,), asked, keep)
-            self.desk.submit(job, place)
+            asked = asked_of(received.fields, request.headers.get("accept", ""), self.base, self.options)
         except BaseException:
-            place.release()
+            received.upload.close()
             raise
+        job = Job((received.upload,), asked, keep)
+        self.desk.submit(job)
         return job
 
     async def _last(self, job: Job) -> dict[str, Any]:

@@ -1,35 +1,83 @@
-// The page: files in, pages and their text as they are read.
+// The page: files in, their documents in a list, one of them in the main part.
 
-import { OVER, Pages } from "./pages.js";
-import { sanitised } from "./sanitise.js";
+import { takeFiles } from "./files.js";
+import { described, isOver, rowOf } from "./list.js";
+import { send, takeBack } from "./outbox.js";
+import { Pages } from "./pages.js";
+import * as reader from "./reader.js";
 import * as server from "./server.js";
 
 const $ = (id) => document.getElementById(id);
 const KEPT = "ocria-jobs"; // ids of this tab's jobs, so that a reload finds them again
 const POLL = 2000; // ms between looks at the jobs that are not shown
-const IMAGE_WIDTH = 1200;
 
-const jobs = new Map(); // id -> {id, name, told: what the server said of it, row, pages}
-let shown = null; // the job in the main part
-let page = null; // number of its page that is shown
-let chosen = false; // whether the user chose the page; else the page in work is followed
-let source = false; // Markdown instead of the rendered page
+// Each is {name, told, pages, row} and, as far as there is: `id` of its job, `file` and `asked` for sending it (again),
+// `part` that is sent. `told` is what the server last said of the job, or a `state` from before there is one.
+const docs = new Set();
+let shown = null;
 let unfollow = () => {};
-const waiting = []; // files that the full queue did not take yet
-let sending = false;
 
-// ---- notices
+// ---- what is said
 
 function notice(message, cure) {
   $("notice").querySelector("p").textContent = cure ? `${message} ${cure}` : message;
   $("notice").hidden = false;
 }
 $("notice").querySelector("button").onclick = () => ($("notice").hidden = true);
-const failed = (error) => notice(error.message, error.cure);
+const failed = (error) => error.status !== 0 && notice(error.message, error.cure); // 0: `offline` says it
+server.watch((reached) => ($("offline").hidden = reached));
 
-// ---- files in
+/** Tells of a change of a document: in its row, in the main part, and, for those who listen, of its end. */
+function tell(doc, told) {
+  const was = doc.told.state;
+  doc.told = told;
+  doc.row.update(doc);
+  reader.changed(doc);
+  if (isOver(told.state) && was !== told.state) $("said").textContent = `${doc.name}: ${described(doc).words}`;
+  if (![...docs].some((one) => one.told.state === "running")) meter({});
+}
 
-function options() {
+function meter({ decode_tokens_per_last_s: speed, accept_length: accepted, running, waiting }) {
+  $("speed").textContent = speed === undefined ? "–" : Math.round(speed);
+  $("accepted").textContent = accepted ? accepted.toFixed(1) : "–";
+  $("running").textContent = running === undefined ? "–" : waiting ? `${running} + ${waiting}` : running;
+}
+
+// ---- documents
+
+function add(name, rest) {
+  const doc = { name, told: { state: "unsent" }, pages: new Pages(), ...rest };
+  doc.row = rowOf($("jobs"), name, () => show(doc), () => remove(doc));
+  docs.add(doc);
+  doc.row.update(doc);
+  return doc;
+}
+
+function remove(doc) {
+  docs.delete(doc);
+  doc.row.remove();
+  takeBack(doc);
+  if (doc.id) server.removeJob(doc.id).catch((error) => error.status === 404 || failed(error));
+  remember();
+  if (doc === shown) show([...docs].at(-1) ?? null);
+}
+
+const remember = () => sessionStorage.setItem(KEPT, JSON.stringify([...docs].map((doc) => doc.id).filter(Boolean)));
+
+function show(doc) {
+  if (doc === shown) return;
+  unfollow();
+  shown?.row.mark(false);
+  shown = doc;
+  doc?.row.mark(true);
+  unfollow = () => {};
+  if (doc?.id && doc.told.state !== "gone") follow(doc);
+  reader.show(doc);
+}
+
+// ---- to the server
+
+function asked() {
   return {
     format: "md",
     images: "embed",
@@ -40,388 +88,123 @@ function options() {
   };
 }
 
-function add(files) {
-  const asked = options();
-  for (const file of files) waiting.push({ file, asked, row: rowOf(file.name || "pasted image") });
-  send();
-}
-
-async function send() {
-  if (sending) return;
-  sending = true;
-  while (waiting.length) {
-    const { file, asked, row } = waiting[0];
-    try {
-      const told = await server.createJob(file, asked, (part) => row.update("sending", part));
-      waiting.shift();
-      keep({ id: told.id, name: told.name ?? file.name, told, row, pages: new Pages() });
-      if (!shown || isOver(shown.told.state)) show(told.id);
-    } catch (error) {
-      if (error.status === 429) {
-        row.update("waiting for room", 0);
-        await new Promise((later) => setTimeout(later, 1000 * (error.retryAfter ?? 5)));
-        continue;
-      }
-      waiting.shift();
-      row.fail(error.message);
-      failed(error);
-    }
-  }
-  sending = false;
-}
-
-const drop = $("drop");
-$("files").onchange = (event) => {
-  add(event.target.files);
-  event.target.value = "";
+const callbacks = {
+  tell(doc, state, part) {
+    doc.part = part;
+    tell(doc, { state });
+  },
+  done(doc, told) {
+    doc.id = told.id;
+    remember();
+    tell(doc, told);
+    if (doc === shown) follow(doc);
+  },
+  refused: (doc, error) => tell(doc, { state: "failed", error }),
 };
-document.addEventListener("dragover", (event) => {
-  event.preventDefault();
-  drop.classList.add("over");
-});
-document.addEventListener("dragleave", (event) => event.relatedTarget || drop.classList.remove("over"));
-document.addEventListener("drop", (event) => {
-  event.preventDefault();
-  drop.classList.remove("over");
-  add(event.dataTransfer.files);
-});
-document.addEventListener("paste", (event) => {
-  if (event.clipboardData.files.length) add(event.clipboardData.files);
+
+takeFiles($("files"), (files) => {
+  const options = asked();
+  const made = files.map(({ file, name }) => add(name, { file, asked: options }));
+  if (made.length && (!shown || isOver(shown.told.state))) show(made[0]);
+  for (const doc of made) send(doc, callbacks);
 });
 $("open").onsubmit = (event) => event.preventDefault();
 
-// ---- the list of documents
+$("again").onclick = () => {
+  const doc = shown;
+  if (doc.id) server.removeJob(doc.id).catch(() => {}); // what is left of it, if anything
+  Object.assign(doc, { id: null, asked: asked(), pages: new Pages() });
+  send(doc, callbacks);
+  reader.show(doc);
+};
 
-const isOver = (state) => ["done", "failed", "cancelled"].includes(state);
+// ---- from the server
 
-/** A line of the list: name, progress, state, and a button that cancels or removes. */
-function rowOf(name) {
-  const element = document.createElement("li");
-  const open = document.createElement("button");
-  const title = document.createElement("span");
-  const progress = document.createElement("progress");
-  const state = document.createElement("small");
-  const remove = document.createElement("button");
-  title.textContent = name;
-  progress.max = 1;
-  progress.value = 0;
-  open.type = remove.type = "button";
-  open.className = "open";
-  open.append(title, progress, state);
-  remove.className = "remove";
-  remove.textContent = "×";
-  remove.setAttribute("aria-label", `Cancel or remove ${name}`);
-  element.append(open, remove);
-  $("jobs").append(element);
-  const row = {
-    element, open, remove,
-    update(words, part) {
-      state.textContent = words;
-      progress.hidden = part === null;
-      if (part !== null) progress.value = part;
-    },
-    fail(message) {
-      element.classList.add("failed");
-      row.update(message, null);
-    },
-  };
-  remove.onclick = () => {
-    const index = waiting.findIndex((one) => one.row === row);
-    if (index > 0) waiting.splice(index, 1);
-    if (index !== 0) element.remove();
-  };
-  row.update("waits to be sent", 0);
-  return row;
+function follow(doc) {
+  doc.pages = new Pages(); // its events come from the first one on
+  unfollow = server.follow(doc.id, (event) => take(doc, event), () => refused(doc));
 }
 
-function keep(job) {
-  jobs.set(job.id, job);
-  job.row.open.onclick = () => show(job.id);
-  job.row.remove.onclick = () => forget(job);
-  remember();
-  tell(job);
-}
-
-const remember = () => sessionStorage.setItem(KEPT, JSON.stringify([...jobs.keys()]));
-
-function forget(job) {
-  jobs.delete(job.id);
-  remember();
-  job.row.element.remove();
-  if (shown === job) {
-    unfollow();
-    shown = null;
-    const next = [...jobs.keys()].at(-1);
-    if (next) show(next);
-    else {
-      $("document").hidden = true;
-      $("empty").hidden = false;
-    }
-  }
-  server.removeJob(job.id).catch((error) => error.status === 404 || failed(error));
-}
-
-/** Shows the state of a job in its row, and in the bar above its pages. */
-function tell(job) {
-  const { state, status, ahead, pages_done: done = 0, seconds, error } = job.told;
-  const count = job.told.pages; // how many will be read; null before that is known
-  let words = state;
-  if (state === "waiting") words = ahead ? `waits behind ${ahead}` : "waits";
-  if (state === "running") words = count ? `page ${Math.min(done + 1, count)} of ${count}` : "opens";
-  if (state === "done") words = `${count ?? done} page${(count ?? done) === 1 ? "" : "s"} in ${(seconds ?? 0).toFixed(1)} s`;
-  if (state === "done" && status && status !== "ok") words += `, ${status}`;
-  if (state === "failed") words = error?.message ?? "failed";
-  job.row.element.classList.toggle("failed", state === "failed");
-  job.row.update(words, isOver(state) ? null : count ? done / count : 0);
-  if (job === shown) {
-    $("state").textContent = words;
-    $("download").disabled = state !== "done";
-  }
-}
-
-// ---- one document
-
-function show(id) {
-  const job = jobs.get(id);
-  if (shown === job) return;
-  unfollow();
-  if (shown) shown.row.element.classList.remove("shown");
-  shown = job;
-  page = null;
-  chosen = false;
-  job.pages = new Pages();
-  job.row.element.classList.add("shown");
-  $("empty").hidden = true;
-  $("document").hidden = false;
-  $("name").textContent = job.name;
-  $("strip").replaceChildren();
-  $("text").replaceChildren();
-  $("image").removeAttribute("src");
-  $("boxes").replaceChildren();
-  tell(job);
-  unfollow = server.follow(id, (event) => take(job, event));
-}
-
-function take(job, event) {
+function take(doc, event) {
   if (event.type === "engine_tick") return meter(event);
-  if (event.type === "job") Object.assign(job.told, { state: event.state, ahead: event.ahead });
-  if (event.type === "document_started") job.told.state = "running";
-  if (event.type === "document_done") Object.assign(job.told, { status: event.status, seconds: event.seconds });
+  doc.pages.take(event);
   if (event.type === "note" && event.page == null) notice(event.message);
-  const changed = job.pages.take(event);
-  if (event.type === "page_done") {
-    job.told.pages_done = job.pages.numbers.filter((number) => OVER.has(job.pages.page(number).status)).length;
+  if (["job", "document_started", "result", "error"].includes(event.type)) ask(doc);
+  else if (event.type === "page_done") tell(doc, { ...doc.told, pages_done: doc.pages.done });
+  else reader.changed(doc);
+}
+
+/** The server does not tell a document's events: it may have forgotten it, or be about to end. */
+async function refused(doc) {
+  await ask(doc);
+  if (doc === shown && doc.told.state !== "gone") setTimeout(() => doc === shown && follow(doc), POLL);
+}
+
+async function ask(doc) {
+  const { id } = doc;
+  try {
+    const told = await server.job(id);
+    // Answers may overtake each other: what is over stays so.
+    if (doc.id === id && (isOver(told.state) || !isOver(doc.told.state))) tell(doc, told);
+  } catch (error) {
+    if (error.status !== 404) failed(error);
+    else if (doc.id === id) tell(doc, { state: "gone" });
   }
-  if (["job", "document_started", "result", "error"].includes(event.type)) {
-    server.job(job.id).then((told) => {
-      job.told = told;
-      tell(job);
-      if (job === shown) strip();
-    }, (error) => error.status === 404 ? gone(job) : failed(error));
+}
+
+async function poll() {
+  for (const doc of docs) {
+    if (doc.id && doc !== shown && !isOver(doc.told.state)) await ask(doc);
   }
-  if (event.type === "error" && job.told.state !== "cancelled") notice(event.error.message, event.error.cure);
-  if (job !== shown) return;
-  tell(job);
-  if (changed) {
-    if (page === null || (!chosen && changed.status === "running" && page !== changed.number)) turn(changed.number);
-    else if (changed.number === page) draw(event.type);
-    if (["page_started", "page_done"].includes(event.type)) strip();
-  }
+  setTimeout(poll, POLL);
 }
 
-function gone(job) {
-  job.told.state = "failed";
-  job.row.fail("The server has forgotten it.");
-}
-
-function strip() {
-  const list = $("strip");
-  const numbers = shown.pages.numbers;
-  while (list.children.length > numbers.length) list.lastChild.remove();
-  numbers.forEach((number, index) => {
-    let item = list.children[index];
-    if (!item) {
-      item = document.createElement("li");
-      item.append(document.createElement("button"));
-      item.firstChild.type = "button";
-      list.append(item);
-    }
-    const { status, route } = shown.pages.page(number);
-    const button = item.firstChild;
-    button.textContent = number;
-    button.dataset.status = status;
-    button.title = `Page ${number}: ${status}${route ? `, ${route}` : ""}`;
-    button.setAttribute("aria-label", button.title);
-    button.setAttribute("aria-current", number === page ? "page" : "false");
-    button.onclick = () => turn(number, true);
-  });
-}
-
-function turn(number, byUser = false) {
-  page = number;
-  chosen ||= byUser;
-  $("image").src = server.pageImage(shown.id, number, IMAGE_WIDTH);
-  $("image").alt = `Page ${number} of ${shown.name}`;
-  draw("page");
-  strip();
-}
-
-document.addEventListener("keydown", (event) => {
-  if (!shown || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
-  const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -1, PageDown: 1 }[event.key];
-  if (!step || (event.target.id === "text" && event.key.startsWith("Page"))) return;
-  const next = shown.pages.numbers[shown.pages.numbers.indexOf(page) + step];
-  if (next !== undefined) {
-    turn(next, true);
-    event.preventDefault();
-  }
-});
-
-// ---- one page
-
-let pending = false;
-
-/** Draws the page that is shown; texts that grow are drawn once a frame. */
-function draw(why) {
-  if (why === "text_delta") {
-    if (pending) return;
-    pending = true;
-    requestAnimationFrame(() => {
-      pending = false;
-      if (shown && page !== null) drawText();
-    });
-    return;
-  }
-  drawBoxes();
-  drawText();
-}
-
-function drawText() {
-  const one = shown.pages.page(page);
-  const text = $("text");
-  if (OVER.has(one.status)) {
-    drawDone(one, text);
-  } else {
-    const pre = document.createElement("pre");
-    pre.className = "growing";
-    pre.textContent = Pages.text(one) || (one.status === "running" ? "reading …" : "waits");
-    text.replaceChildren(pre);
-  }
-  for (const box of $("boxes").children) box.classList.toggle("read", one.lines.has(Number(box.dataset.unit)));
-}
-
-function drawDone(one, text) {
-  const parts = [];
-  if (one.status !== "ok" && one.status !== "blank") parts.push(paragraph("status", `This page is ${one.status}.`));
-  for (const note of one.notes) parts.push(paragraph("status", note));
-  if (one.status === "blank") parts.push(paragraph("quiet", "This page is blank."));
-  if (source || one.html === null) {
-    const pre = document.createElement("pre");
-    pre.textContent = one.markdown ?? "";
-    parts.push(pre);
-  } else {
-    parts.push(sanitised(one.html));
-  }
-  text.replaceChildren(...parts);
-}
-
-function paragraph(kind, words) {
-  const made = document.createElement("p");
-  made.className = kind;
-  made.textContent = words;
-  return made;
-}
-
-function drawBoxes() {
-  const { boxes, size } = shown.pages.page(page);
-  const drawing = $("boxes");
-  drawing.replaceChildren();
-  if (!size) return;
-  drawing.setAttribute("viewBox", `0 0 ${size[0]} ${size[1]}`);
-  boxes.forEach(([x0, y0, x1, y1], unit) => {
-    const box = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    for (const [name, value] of Object.entries({ x: x0, y: y0, width: x1 - x0, height: y1 - y0 })) {
-      box.setAttribute(name, value);
-    }
-    box.dataset.unit = unit;
-    drawing.append(box);
-  });
-}
-
-for (const [id, value] of [["tab-read", false], ["tab-source", true]]) {
-  $(id).onclick = () => {
-    source = value;
-    $("tab-read").setAttribute("aria-selected", !value);
-    $("tab-source").setAttribute("aria-selected", value);
-    if (shown && page !== null) drawText();
-  };
-}
+// ---- out
 
 $("copy").onclick = async () => {
-  if (page === null) return;
   try {
-    await navigator.clipboard.writeText(Pages.text(shown.pages.page(page)));
-    $("copy").textContent = "Copied";
+    await navigator.clipboard.writeText(reader.pageText());
+    $("said").textContent = $("copy").textContent = "Copied";
     setTimeout(() => ($("copy").textContent = "Copy page"), 1500);
   } catch {
     notice("The browser does not let this page copy.", "Select the text, or download it.");
   }
 };
 
-$("download").onchange = (event) => {
-  const format = event.target.value;
-  event.target.value = "";
-  if (!format) return;
-  const link = document.createElement("a");
-  link.href = server.resultUrl(shown.id, format);
-  link.download = "";
-  link.click();
+$("download").onclick = async () => {
+  const doc = shown;
+  $("download").disabled = true;
+  try {
+    const { name, content } = await server.result(doc.id, $("format").value);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(content);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  } catch (error) {
+    if (error.status === 404) tell(doc, { state: "gone" });
+    else failed(error);
+  }
+  reader.changed(doc);
 };
 
-// ---- the engine, and what goes on elsewhere
-
-function meter(tick) {
-  $("speed").textContent = Math.round(tick.decode_tokens_per_last_s ?? 0);
-  $("accepted").textContent = tick.accept_length ? tick.accept_length.toFixed(1) : "–";
-  $("running").textContent = tick.waiting ? `${tick.running} + ${tick.waiting}` : tick.running;
-}
-
-async function poll() {
-  for (const job of jobs.values()) {
-    if (job === shown || isOver(job.told.state)) continue;
-    try {
-      job.told = await server.job(job.id);
-      tell(job);
-    } catch (error) {
-      if (error.status === 404) gone(job);
-      else if (error.status !== 0) failed(error);
-    }
-  }
-  setTimeout(poll, POLL);
-}
+// ---- begin
 
 async function start() {
   for (const id of JSON.parse(sessionStorage.getItem(KEPT) ?? "[]")) {
     try {
       const told = await server.job(id);
-      keep({ id, name: told.name, told, row: rowOf(told.name), pages: new Pages() });
+      tell(add(told.name, { id }), told);
     } catch (error) {
       if (error.status !== 404) failed(error);
     }
   }
-  const last = [...jobs.keys()].at(-1);
-  if (last) show(last);
+  if (!shown) show([...docs].at(-1) ?? null);
   poll();
   try {
-    await server.health();
-  } catch (error) {
-    if (error.status === 503) notice("The model is being loaded.", "Files can be dropped already.");
-    else failed(error);
-  }
-  try {
     $("model").textContent = await server.model();
-    if ($("notice").textContent.includes("being loaded")) $("notice").hidden = true;
   } catch (error) {
+    $("model").textContent = "";
     failed(error);
   }
 }

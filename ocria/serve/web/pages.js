@@ -7,7 +7,7 @@ export class Pages {
   constructor() {
     this.numbers = [];
     this.byNumber = new Map();
-    this.latest = null;
+    this.latest = null; // the one that an event told of last
   }
 
   /** The page with a number, made when it is met first. */
@@ -16,7 +16,8 @@ export class Pages {
     if (!page) {
       page = { number, status: "queued", boxes: [], lines: new Map(), html: null, markdown: null, size: null, notes: [] };
       this.byNumber.set(number, page);
-      this.numbers = [...this.byNumber.keys()].sort((a, b) => a - b);
+      this.numbers.push(number);
+      this.numbers.sort((a, b) => a - b);
     }
     return page;
   }
@@ -25,10 +26,10 @@ export class Pages {
   take(event) {
     if (event.page === undefined || event.page === null) return null;
     const page = this.page(event.page);
+    this.latest = page;
     switch (event.type) {
       case "page_started":
         page.status = "running";
-        this.latest = page.number;
         break;
       case "page_routed":
         page.route = event.route;
@@ -44,7 +45,7 @@ export class Pages {
       case "page_done":
         Object.assign(page, {
           status: event.status, route: event.route, seconds: event.seconds, markdown: event.markdown,
-          html: event.html ?? null, tokens: event.tokens_out,
+          html: event.html ?? null, size: event.size ?? page.size,
         });
         break;
       case "note":
@@ -52,6 +53,16 @@ export class Pages {
         break;
     }
     return page;
+  }
+
+  /** How many pages are over. */
+  get done() {
+    return [...this.byNumber.values()].filter((page) => OVER.has(page.status)).length;
+  }
+
+  /** The page that is read now, the first of several. */
+  get running() {
+    return this.numbers.find((number) => this.byNumber.get(number).status === "running") ?? null;
   }
 
   /** The text of a page as far as it is known, lines in reading order. */

@@ -3,10 +3,11 @@
 
 const TAGS = new Set(
   ("section header footer h1 h2 h3 h4 h5 h6 p br hr ul ol li dl dt dd blockquote pre code em strong b i u s sub sup " +
-    "table caption colgroup col thead tbody tfoot tr th td figure figcaption img span div math aside").split(" "),
+    "table caption colgroup col thead tbody tfoot tr th td figure figcaption img span div aside").split(" "),
 );
 const DROPPED = new Set(["script", "style", "template", "iframe", "object", "embed", "svg", "noscript", "title"]);
 const NUMBERS = { td: ["colspan", "rowspan"], th: ["colspan", "rowspan"], ol: ["start"] };
+const BOX = /^-?[\d.]+( -?[\d.]+){3}$/;
 const PICTURE = /^data:image\/(png|jpeg|webp);base64,[A-Za-z0-9+/=]+$/;
 
 /** A DocumentFragment of what may be shown of `html`. Unknown elements give way to their content. */
@@ -39,6 +40,9 @@ function copy(from, to) {
         made.src = source;
         made.alt = node.getAttribute("alt") ?? "";
       }
+      const box = node.getAttribute("data-box") ?? "";
+      if (BOX.test(box)) made.dataset.box = box; // where it stands on the page
+      if (node.getAttribute("dir") === "auto") made.dir = "auto";
       if (tag === "header" || tag === "footer" || tag === "aside") made.className = "beside";
       copy(node, made);
       to.append(made);

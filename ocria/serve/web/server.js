@@ -1,17 +1,22 @@
 // The server's interface, as docs/serve.md explains it.
 
-/** A fault that the server told: `message`, `cure`, `status`, and `retryAfter` seconds of a full queue. */
+/** A fault that the server told: `message`, `cure`, `type`, `status` (0: no answer), `retryAfter` seconds of a full queue. */
 export class ServerError extends Error {
   constructor(status, told, retryAfter) {
-    super(told?.message ?? `The server answered ${status}.`);
+    super(told?.message ?? (status ? `The server answered ${status}.` : "The server does not answer."));
     this.status = status;
+    this.type = told?.type ?? null;
     this.cure = told?.cure ?? null;
     this.retryAfter = retryAfter;
   }
 }
 
-/** Uploads a file as a job. `onProgress` gets the part that is sent, 0 to 1. */
-export function createJob(file, options, onProgress) {
+let onReach = () => {};
+/** Calls back with whether the server answered, after each request. */
+export const watch = (callback) => (onReach = callback);
+
+/** Uploads a file as a job. `onProgress` gets the part that is sent, 0 to 1; `signal` aborts. */
+export function createJob(file, options, onProgress, signal) {
   const form = new FormData();
   for (const [name, value] of Object.entries(options)) if (value) form.append(name, value);
   form.append("file", file, file.name || "pasted.png");
@@ -21,13 +26,12 @@ export function createJob(file, options, onProgress) {
     request.responseType = "json";
     request.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
     request.onload = () => {
-      if (request.status === 202) resolve(request.response);
-      else {
-        const after = Number(request.getResponseHeader("Retry-After")) || undefined;
-        reject(new ServerError(request.status, request.response?.error, after));
-      }
+      if (request.status === 202) return resolve(request.response);
+      const after = Number(request.getResponseHeader("Retry-After")) || undefined;
+      reject(new ServerError(request.status, request.response?.error, after));
     };
-    request.onerror = () => reject(new ServerError(0, { message: "The server does not answer.", cure: "Is it still running?" }));
+    request.onerror = request.onabort = () => reject(new ServerError(0));
+    signal.addEventListener("abort", () => request.abort());
     request.send(form);
   });
 }
@@ -37,37 +41,49 @@ async function answered(path, options) {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new ServerError(0, { message: "The server does not answer.", cure: "Is it still running?" });
+    onReach(false);
+    throw new ServerError(0);
   }
-  if (!response.ok) {
-    const told = await response.json().catch(() => null);
-    throw new ServerError(response.status, told?.error);
-  }
+  onReach(true);
+  if (!response.ok) throw new ServerError(response.status, (await response.json().catch(() => null))?.error);
   return response;
 }
 
-export const health = () => answered("health");
+export const live = () => answered("health/live");
 /** The name of the model; the server answers once it is loaded. */
 export const model = async () => (await (await answered("v1/models")).json()).data[0].id;
 export const job = async (id) => (await answered(`v1/jobs/${id}`)).json();
 export const removeJob = (id) => answered(`v1/jobs/${id}`, { method: "DELETE" });
 export const pageImage = (id, page, width) => `v1/jobs/${id}/pages/${page}.png?width=${width}`;
-export const resultUrl = (id, format) => `v1/jobs/${id}/result?format=${format}&download=true`;
+
+/** The document in a format: its content as a Blob, and the name that the server gives it. */
+export async function result(id, format) {
+  const response = await answered(`v1/jobs/${id}/result?format=${format}&download=true`);
+  const name = decodeURIComponent(response.headers.get("Content-Disposition").split("''")[1]);
+  return { name, content: await response.blob() };
+}
 
 const EVENTS = [
   "job", "document_started", "page_started", "page_routed", "lines_found", "text_delta", "page_done", "engine_tick",
   "note", "document_done", "result", "error",
 ];
 
-/** Follows a job's events until its last one; the browser resumes after a lost connection. Returns what ends it. */
-export function follow(id, onEvent) {
+/**
+ * Follows a job's events until its last one; the browser resumes after a lost connection. `onRefused` is called when
+ * the server does not want to tell them any more. Returns what ends it.
+ */
+export function follow(id, onEvent, onRefused) {
   const source = new EventSource(`v1/jobs/${id}/events`);
+  source.onopen = () => onReach(true);
   for (const name of EVENTS) {
     source.addEventListener(name, (event) => {
-      if (event.data === undefined) return; // a lost connection, which EventSource mends, is an "error" too
-      const told = JSON.parse(event.data);
+      if (event.data === undefined) { // an "error" of the connection, not of the job
+        if (source.readyState === EventSource.CLOSED) onRefused();
+        else onReach(false);
+        return;
+      }
       if (name === "result" || name === "error") source.close();
-      onEvent(told);
+      onEvent(JSON.parse(event.data));
     });
   }
   return () => source.close();
