@@ -54,6 +54,15 @@ def open_image(content: bytes, path: str) -> Image.Image:
     )
 
 
+def stated_size(content: bytes) -> tuple[int, int] | None:
+    """Width and height of the first frame as the header of an image has it; None where it is no readable image."""
+    try:
+        with open_image(content, "") as image:
+            return image.size
+    except (InputError, *DAMAGE):
+        return None
+
+
 def decode(image: Image.Image, path: str) -> tuple[Image.Image, float]:
     """Decode the current frame.
 

@@ -91,10 +91,14 @@ async def written(job: Job, kind: str, page_markers: bool, desk: Desk) -> str | 
     upload, document, options = job.uploads[0], job.documents[0], job.asked.options
 
     def write() -> str | bytes:
-        source = upload.read() if kind == "pdf" else None
-        return render(document, kind, options=options, page_markers=page_markers, source=source)
+        if kind != "pdf":
+            return render(document, kind, options=options, page_markers=page_markers)
+        if desk.workers is None:
+            return render(document, kind, options=options, source=upload.read())
+        arguments = (document, upload.read(), options.password)
+        return desk.workers.run("to_pdf", job.name, *arguments, limit_s=desk.options.timeout)
 
-    return await desk.write(write)
+    return await (desk.draw if kind == "pdf" else desk.write)(write)
 
 
 def document_answer(job: Job, kind: str, content: str | bytes, download: bool = False) -> Response:

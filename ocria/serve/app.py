@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from ocria.document.options import ParseOptions
 from ocria.errors import OcriaError
@@ -29,7 +29,7 @@ def make_app(
     base: ParseOptions,
     on_desk: Callable[[Desk], None] | None = None,
     on_model: Callable[[ServedModel, OcriaError | None], None] | None = None,
-) -> Starlette:
+) -> ASGIApp:
     """The application of a server.
 
     Args:
@@ -58,15 +58,17 @@ def make_app(
         finally:
             await desk.close()
 
-    return Starlette(
+    app = Starlette(
         routes=routes.routes(),
-        middleware=[Middleware(Gate, options=options, metrics=metrics)],
         exception_handlers={
             Problem: _problem, OcriaError: _problem, Exception: _problem, HTTPException: _http,
             ClientDisconnect: _gone,
         },
         lifespan=life,
     )  # fmt: skip
+    app.router.redirect_slashes = False  # what is not there is not elsewhere
+    # Outside of all that Starlette wraps around routes, so that answers to faults pass it too.
+    return Gate(app, options, metrics)
 
 
 async def _problem(request: Request, error: Exception) -> Response:

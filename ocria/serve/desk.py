@@ -8,11 +8,12 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ocria.errors import OUT_OF_TIME, TimeoutExceeded
 from ocria.events import DocumentStarted, Event, PageDone, RequestSubmitted, TokensAccepted
+from ocria.serve.events import data_of
+from ocria.serve.intake import Intake
 from ocria.serve.job import CANCELLED, DONE, FAILED, RUNNING, WAITING, Job
 from ocria.serve.metrics import Metrics
 from ocria.serve.model import ServedModel
@@ -29,27 +30,6 @@ _LONGEST_RETRY_S = 120
 T = TypeVar("T")
 
 
-class Place:
-    """Room for one request, from before its body is read until it was read."""
-
-    def __init__(self, desk: Desk):
-        self._desk: Desk | None = desk
-
-    def release(self) -> None:
-        """More than once is as good as once."""
-        desk, self._desk = self._desk, None
-        if desk is not None:
-            desk.taken -= 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Seat:
-    """What a live job holds."""
-
-    place: Place
-    alarm: asyncio.TimerHandle
-
-
 class Desk:
     """Made in the thread of the event loop, where all its methods are called.
 
@@ -59,22 +39,25 @@ class Desk:
 
     def __init__(self, options: ServeOptions, model: ServedModel, workers: Workers | None, metrics: Metrics):
         self.options, self.model, self.workers, self.metrics = options, model, workers, metrics
-        self.taken = 0
-        """Places that are in use."""
+        self.intake = Intake(options)
         self.stopping = False
         self._loop = asyncio.get_running_loop()
         self._readers = ThreadPoolExecutor(options.concurrency, "ocria-read")
-        # MuPDF is not made for threads: what this process does with it comes one after the other.
         self._writer = ThreadPoolExecutor(1, "ocria-write")
-        self._drawers = ThreadPoolExecutor(2, "ocria-draw")
+        self._drawers = ThreadPoolExecutor(4, "ocria-draw")  # they wait for the workers
         self._live: dict[str, Job] = {}
         self._kept: dict[str, Job] = {}
-        self._seats: dict[str, _Seat] = {}
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._usual_s = 5.0
         """A moving mean of what a job takes."""
 
-    def reserve(self) -> Place:
-        """A place in the queue. Raises Problem: there is none."""
+    @property
+    def taken(self) -> int:
+        """Places of the queue and readers that are in use."""
+        return len(self._live)
+
+    def check_room(self) -> None:
+        """Raise Problem where no place is free."""
         if self.stopping:
             raise Problem(503, "stopping", "the server is about to end", headers={"Retry-After": "30"})
         if self.taken >= self.options.queue + self.options.concurrency:
@@ -82,13 +65,16 @@ class Desk:
             wait = math.ceil(self._usual_s * self.taken / self.options.concurrency)
             headers = {"Retry-After": str(max(1, min(_LONGEST_RETRY_S, wait)))}
             raise Problem(429, "busy", "the queue is full", "Try again later", headers=headers)
-        self.taken += 1
-        return Place(self)
 
-    def submit(self, job: Job, place: Place) -> None:
-        """Queue a job, with the place that was reserved for it."""
-        alarm = self._loop.call_later(job.asked.timeout, self._expire, job)
-        self._live[job.id], self._seats[job.id] = job, _Seat(place, alarm)
+    def submit(self, job: Job) -> None:
+        """Queue a job. Raises Problem, and deletes its files, where no place is free."""
+        try:
+            self.check_room()
+        except Problem:
+            job.close()
+            raise
+        self._live[job.id] = job
+        self._alarms[job.id] = self._loop.call_later(job.asked.timeout, self._expire, job)
         job.log.tell({"type": "job", "id": job.id, "name": job.name, "state": job.state, "ahead": self.ahead(job)})
         self._readers.submit(self._read, job)
 
@@ -125,17 +111,18 @@ class Desk:
             self.cancel(job)
 
     async def write(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Call what may use MuPDF."""
+        """Call what makes text of a document."""
         return await self._loop.run_in_executor(self._writer, work, *arguments)
 
     async def draw(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Call what draws for people."""
+        """Call what has the workers draw pages or write a PDF."""
         return await self._loop.run_in_executor(self._drawers, work, *arguments)
 
     def counts(self) -> dict[str, int]:
         """For those who watch."""
         running = sum(job.state == RUNNING for job in self._live.values())
-        return {"waiting": self.taken - running, "running": running, "kept": len(self._kept)}
+        waiting = self.taken - running
+        return {"uploading": len(self.intake), "waiting": waiting, "running": running, "kept": len(self._kept)}
 
     def stop(self) -> None:
         """Take nothing more, and cancel after the time of grace what is not done by then. Once more: cancel now."""
@@ -177,8 +164,9 @@ class Desk:
         problem = None
         try:
             documents = read_job(
-                job, self.model, self.workers, self.options, lambda event: call(self._take, job, event)
-            )
+                job, self.model, self.workers, self.options,
+                lambda event: call(self._take, job, event, data_of(event, job.asked.options)),
+            )  # fmt: skip
         except Exception as error:  # of any kind: whoever waits for the job is told
             problem = problem_of(error)
             if problem.status >= 500 and not job.control.is_set():
@@ -189,8 +177,8 @@ class Desk:
         if job.state == WAITING:
             job.state = RUNNING
 
-    def _take(self, job: Job, event: Event) -> None:
-        """An event of a job that runs."""
+    def _take(self, job: Job, event: Event, told: dict[str, Any] | None) -> None:
+        """An event of a job that runs, and what is told of it."""
         if job.ended.is_set():
             return
         if isinstance(event, DocumentStarted):
@@ -204,7 +192,8 @@ class Desk:
                 self.metrics.first_page.add(time.monotonic() - job.begun)
             job.done_pages.append(event.result)
             self.metrics.page(event.result)
-        job.log.add(event)
+        if told is not None:
+            job.log.add(event, told)
 
     def _finish(self, job: Job, documents: list[Document], problem: Problem | None) -> None:
         job.documents = documents
@@ -221,9 +210,7 @@ class Desk:
         job.state, job.problem = state, problem
         job.seconds = time.monotonic() - job.begun
         del self._live[job.id]
-        seat = self._seats.pop(job.id)
-        seat.alarm.cancel()
-        seat.place.release()
+        self._alarms.pop(job.id).cancel()
         self._usual_s += 0.2 * (job.seconds - self._usual_s)
         self.metrics.document(job)
         if problem is not None:
@@ -235,6 +222,7 @@ class Desk:
         elif job.keep:
             self._kept[job.id] = job
             self._forget_old()
+            self._loop.call_later(self.options.keep_seconds, self._forget_old)
 
     def _expire(self, job: Job) -> None:
         """The time for a job that still waits is over; one that runs sees to that itself."""
@@ -244,7 +232,7 @@ class Desk:
 
     def _forget_old(self) -> None:
         now, kept = time.monotonic(), self._kept
-        old = [job for job in kept.values() if now - job.begun - (job.seconds or 0.0) > self.options.keep_seconds]
+        old = [job for job in kept.values() if now - job.begun - (job.seconds or 0.0) >= self.options.keep_seconds]
         old += list(kept.values())[: max(0, len(kept) - self.options.keep_jobs)]
         for job in dict.fromkeys(old):
             kept.pop(job.id)

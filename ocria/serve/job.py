@@ -46,7 +46,7 @@ class Job:
         """Why there is no result."""
         self.seconds: float | None = None
         """From its beginning to its end."""
-        self.log = EventLog(asked.options)
+        self.log = EventLog()
         self.ended = asyncio.Event()
 
     @property

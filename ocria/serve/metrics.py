@@ -74,6 +74,7 @@ class Metrics:
         out.one("ocria_rejected_total", "counter", "Requests that found the queue full.", self.rejected)
         out.one("ocria_cancelled_total", "counter", "Documents that were cancelled.", self.cancelled)
         out.one("ocria_upload_bytes_total", "counter", "Bytes of bodies.", self.upload_bytes)
+        out.one("ocria_uploads", "gauge", "Bodies that are on their way.", counts["uploading"])
         out.one("ocria_queue_waiting", "gauge", "Requests that wait.", counts["waiting"])
         out.one("ocria_queue_limit", "gauge", "Most requests that may wait.", queue)
         out.one("ocria_documents_running", "gauge", "Documents that are read.", counts["running"])

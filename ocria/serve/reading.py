@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from ocria.document.api import stream
+from ocria.document.decode import stated_size
 from ocria.document.result import TIMEOUT
 from ocria.errors import OUT_OF_TIME, TimeoutExceeded
 from ocria.events import DocumentDone, DocumentStarted, Event
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from ocria.document.result import Document
     from ocria.document.workers import Workers
 
-# Their headers are read by Python code; other kinds are left to the child that decodes them, with its own bounds.
-_SIMPLE_IMAGES = ("PNG", "JPEG", "TIFF", "BMP", "GIF")
+_HEADER_S = 60.0
 
 
 def read_job(
@@ -42,7 +40,7 @@ def read_job(
         left = job.asked.timeout - (time.monotonic() - job.begun)
         if left <= 0:
             raise TimeoutExceeded(OUT_OF_TIME, path=upload.name)
-        check_pixels(upload.read(), limits.max_pixels)
+        check_pixels(upload.read(), upload.name, limits.max_pixels, workers, min(left, _HEADER_S))
         options = replace(job.asked.options, timeout=left)
         chosen = {option.name: getattr(options, option.name) for option in fields(options)}
         with closing(stream(upload, reader=model, workers=workers, cancel=job.control, **chosen)) as events:
@@ -62,21 +60,13 @@ def read_job(
     return documents
 
 
-def check_pixels(content: bytes, limit: int) -> None:
-    """Refuse an image with too many pixels by its header. Raises Problem."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a large image: it is what is looked for
-            with Image.open(io.BytesIO(content), formats=_SIMPLE_IMAGES) as image:
-                width, height = image.size
-    except Image.DecompressionBombError as error:
-        raise Problem(413, "too_large", f"the image is larger than {limit} pixels") from error
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, OverflowError, MemoryError):
-        return  # no image, or a damaged one: who decodes it says so
-    if width * height > limit:
-        raise Problem(413, "too_large", f"the image has {width} x {height} pixels; {limit} are possible")
+def check_pixels(content: bytes, name: str, limit: int, workers: Workers | None, seconds: float) -> None:
+    """Refuse an image with too many pixels by its header. Raises Problem, or OcriaError where nothing can be told."""
+    if b"%PDF" in content[:1024]:
+        return  # so it is opened as one
+    size = stated_size(content) if workers is None else workers.run("stated_size", name, content, limit_s=seconds)
+    if size is not None and size[0] * size[1] > limit:
+        raise Problem(413, "too_large", f"the image has {size[0]} x {size[1]} pixels; {limit} are possible")
 
 
 def _judge(documents: list[Document]) -> None:

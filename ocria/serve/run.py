@@ -14,6 +14,7 @@ import uvicorn
 from ocria.document.options import ParseOptions
 from ocria.errors import OcriaError, UsageError
 from ocria.serve.app import make_app
+from ocria.serve.connection import Connection
 from ocria.serve.desk import Desk
 from ocria.serve.model import ServedModel
 from ocria.serve.options import ServeOptions
@@ -41,23 +42,20 @@ class Server(uvicorn.Server):
         self._error: OcriaError | None = None
         self._signals = 0
         self._socket = _listen(options)
+        host, port = self._socket.getsockname()[:2]
+        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        """Where it is reached."""
         app = make_app(options, base, self._opened, self._loaded)
         super().__init__(
             uvicorn.Config(
-                app, log_config=None, access_log=False, server_header=False, lifespan="on", proxy_headers=False,
-                ws="none", timeout_graceful_shutdown=int(options.grace + _AFTER_GRACE_S),
+                app, http=Connection, log_config=None, access_log=False, server_header=False, lifespan="on",
+                proxy_headers=False, ws="none", timeout_graceful_shutdown=int(options.grace + _AFTER_GRACE_S),
             )
         )  # fmt: skip
 
-    @property
-    def url(self) -> str:
-        """Where it is reached."""
-        host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
     def serve_until_stopped(self) -> None:
         """Serve. Raises EngineError: the model cannot be loaded."""
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        logging.getLogger("uvicorn").setLevel(logging.ERROR)  # its warnings are of what clients send
         self.run(sockets=[self._socket])
         if self._error is not None:
             raise self._error

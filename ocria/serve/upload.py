@@ -1,8 +1,7 @@
-"""Files that clients send: counted as they come, kept where no other program finds them."""
+"""Files that clients send, kept where no other program finds them."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
@@ -12,9 +11,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
-from starlette.types import Message
 
-from ocria.serve.options import ServeOptions
 from ocria.serve.problems import Problem
 
 # What is larger lies in a file without a name, which is gone with the server however that ends.
@@ -57,49 +54,15 @@ class Received:
     upload: Upload
 
 
-async def receive_file(request: Request, options: ServeOptions) -> Received:
+async def read_file(request: Request) -> Received:
     """Read a body that holds a file: multipart with one part `file`, or the file itself.
 
     Raises:
-        Problem: malformed, no file, too large, too slow.
+        Problem: malformed, no file.
     """
     fields = dict(request.query_params)
     form = request.headers.get("content-type", "").lower().startswith("multipart/form-data")
-    read = _read_form if form else _read_raw
-    try:
-        async with asyncio.timeout(options.upload_timeout):
-            return await read(_bounded(request, options.max_bytes), fields)
-    except TimeoutError:
-        cure = f"A body may take {options.upload_timeout:g} seconds"
-        raise Problem(408, "upload_timeout", "the body did not come in time", cure) from None
-
-
-async def receive_bytes(request: Request, options: ServeOptions) -> bytes:
-    """Read a body whole. Raises Problem: too large, too slow."""
-    try:
-        async with asyncio.timeout(options.upload_timeout):
-            return await _bounded(request, options.max_bytes).body()
-    except TimeoutError:
-        raise Problem(408, "upload_timeout", "the body did not come in time") from None
-
-
-def _bounded(request: Request, limit: int) -> Request:
-    """The same request, of which no more than `limit` bytes are taken."""
-    too_large = Problem(413, "too_large", f"the body has more than {limit} bytes")
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > limit:
-        raise too_large
-    count = 0
-
-    async def receive() -> Message:
-        nonlocal count
-        message = await request.receive()
-        count += len(message.get("body", b""))
-        if count > limit:
-            raise too_large
-        return message
-
-    return Request(request.scope, receive)
+    return await (_read_form if form else _read_raw)(request, fields)
 
 
 async def _read_form(request: Request, fields: dict[str, str]) -> Received:

@@ -49,7 +49,7 @@ class Running:
         wait_for(lambda: self.client.get("/health").status_code == 200)
 
     def wait_until_free(self):
-        wait_for(lambda: self.desk.taken == 0)
+        wait_for(lambda: self.desk.taken == 0 and len(self.desk.intake) == 0)
         reader = self.desk.model._reader
         if reader is not None:
             wait_for(lambda: reader._engine.idle)

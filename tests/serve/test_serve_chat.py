@@ -120,6 +120,69 @@ def test_the_request_of_docling(server, scan):
     assert scan[1] in "".join(text)
 
 
+IMAGE = {"type": "image_url", "image_url": {"url": None}}
+TEXT = {"type": "text", "text": "Text Recognition:"}
+CLIENTS = {
+    # opendatalab/mineru-vl-utils, vlm_client/http_client.py
+    "mineru": {
+        "model": "ocria-nano",
+        "messages": [
+            {"role": "system", "content": "You are a helpful assistant."},
+            {"role": "user", "content": [{**IMAGE, "image_url": {"url": None, "detail": "high"}}, TEXT]},
+        ],
+        "temperature": 0.0, "top_p": 0.01, "top_k": 1, "presence_penalty": 1.0, "frequency_penalty": 0.005,
+        "repetition_penalty": 1.0, "vllm_xargs": {"no_repeat_ngram_size": 100, "debug": False}, "priority": 0,
+        "max_completion_tokens": 4096, "skip_special_tokens": False,
+    },
+    # getomni-ai/zerox, models/modellitellm.py, through LiteLLM
+    "zerox": {
+        "model": "ocria-nano",
+        "messages": [
+            {"role": "system", "content": "Convert the following document to markdown."},
+            {"role": "system", "content": "Markdown must maintain consistent formatting with the following page: ..."},
+            {"role": "user", "content": [IMAGE]},
+        ],
+        "user": "someone", "extra_body": {}, "stop": None,
+    },
+    # rednote-hilab/dots.ocr, model/inference.py
+    "dots": {
+        "model": "ocria-nano",
+        "messages": [{"role": "user", "content": [IMAGE, {**TEXT, "text": "<|img|><|imgpad|><|endofimg|>Read."}]}],
+        "max_completion_tokens": 32768, "temperature": 0.1, "top_p": 0.9,
+    },
+    "words in another message": {
+        "messages": [{"role": "user", "content": [IMAGE]}, {"role": "user", "content": "Read it."}],
+        "stop": ["<|endoftext|>"], "tools": [], "logprobs": False, "response_format": {"type": "text"},
+    },
+    # https://platform.openai.com/docs/guides/pdf-files
+    "file": {
+        "messages": [
+            {"role": "user", "content": [{"type": "file", "file": {"filename": "a.png", "file_data": None}}, TEXT]}
+        ],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_requests_of_others(server, scan, client):
+    def filled(told):
+        if isinstance(told, dict):
+            return {k: data_url(scan[0]) if k in ("url", "file_data") else filled(v) for k, v in told.items()}
+        return [filled(one) for one in told] if isinstance(told, list) else told
+
+    answer = ask(server, **filled(CLIENTS[client]))
+    assert answer.status_code == 200, answer.text
+    (choice,) = answer.json()["choices"]
+    assert choice["finish_reason"] == "stop"
+    assert scan[1] in choice["message"]["content"]
+
+
+def test_a_pdf_in_a_completion_is_read_page_by_page(server, pdf):
+    part = {"type": "file", "file": {"filename": "a.pdf", "file_data": data_url(pdf, "application/pdf")}}
+    text = ask(server, messages=[{"role": "user", "content": [part]}]).json()["choices"][0]["message"]["content"]
+    assert text.count("age") == 3
+
+
 def test_several_images_are_pages_that_follow_each_other(server, scan):
     urls = [data_url(scan[0]), data_url(png(["Another page"]))]
     text = ask(server, messages=message(*urls)).json()["choices"][0]["message"]["content"]
@@ -148,8 +211,6 @@ def test_an_answer_that_is_too_long_is_cut(server, scan):
         "data:image/png,abc",
         "data:image/png;base64,@@@@",
         "data:image/png;base64,",
-        data_url(b"%PDF-1.7 nothing", "image/png"),
-        data_url(b"<html><img src='/etc/passwd'></html>", "image/png"),
         None,
         7,
         {"url": 7},
@@ -161,8 +222,11 @@ def test_images_that_are_refused(server, url):
     assert answer.json()["error"]["param"] == "messages"
 
 
-def test_what_is_no_image_at_all(server):
-    answer = ask(server, messages=message(data_url(b"root:x:0:0", "text/plain")))
+@pytest.mark.parametrize(
+    "content", [b"root:x:0:0", b"%PDF-1.7 nothing", b"PK\x03\x04nothing", b"\x89PNG\r\n\x1a\nnothing", b"II*\0nothing"]
+)
+def test_what_is_no_image_at_all(server, content):
+    answer = ask(server, messages=message(data_url(content)))
     assert (answer.status_code, answer.json()["error"]["type"]) == (422, "input_error")
 
 

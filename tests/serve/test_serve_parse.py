@@ -317,7 +317,7 @@ def test_a_client_that_leaves_while_it_sends(server):
     head = b"POST /v1/parse HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
     with socket.create_connection((host, int(port)), 60) as connection:
         connection.sendall(head + b"%PDF")
-        wait_for(lambda: server.desk.taken == 1)
+        wait_for(lambda: len(server.desk.intake) == 1)
     server.wait_until_free()
 
 

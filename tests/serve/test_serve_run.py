@@ -62,7 +62,8 @@ def test_a_body_is_refused_before_it_is_taken(locked):
     assert answer.status_code == 401
 
 
-def test_a_body_that_does_not_come(monkeypatch):
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_body_that_does_not_come():
     server = Running(upload_timeout=0.3)
     try:
         answer = server.client.post("/v1/parse", content=slow_body())

@@ -21,6 +21,8 @@ from ocria.errors import InputError, OcriaError
 _MOST_WRITTEN = 64 << 20  # bytes
 _SCORE = 500  # of 1000
 _PAGE_CALLS = ("look", "render", "words", "lay_out", "lay_out_lines")
+CALLS = {"stated_size": "ocria.document.decode", "to_pdf": "ocria.document.write.pdf"}
+"""Functions that need no open document, by the module that has them."""
 # Loaded while nobody asks, in this order. The last one takes as long as the others together; a page is looked at and
 # drawn without it.
 _LOADED_IDLE = ("ocria.document.image", "ocria.document.pdf", LAYOUT)
@@ -91,6 +93,8 @@ class Child:
             source, opened = _open(*request.arguments)
             self._documents[request.document] = source
             return opened
+        if request.call in CALLS:
+            return getattr(importlib.import_module(CALLS[request.call]), request.call)(*request.arguments)
         if request.call not in _PAGE_CALLS:
             raise AssertionError(f"no call {request.call}")
         number, *arguments = request.arguments

@@ -110,6 +110,18 @@ class Workers:
         """
         return self._ask(handle, Request(call, arguments, handle.number), limit_s or _PAGE_S, until)
 
+    def run(self, call: str, path: str, *arguments: Any, limit_s: float | None = None) -> Any:
+        """Call what needs no open document: one of `ocria.document.workers.child.CALLS`.
+
+        Args:
+            path: for messages.
+
+        Raises:
+            OcriaError: as `open`.
+        """
+        handle = Handle(next(self._numbers), Opening(path, ""))
+        return self._ask(handle, Request(call, arguments), limit_s or _PAGE_S, None)
+
     def forget(self, handle: Handle) -> None:
         """Close a document; processes that have it open and are busy do so when they are next asked something."""
         with self._changed:
@@ -156,7 +168,8 @@ class Workers:
     ) -> Any:
         process.wait_until_ready(until)
         answer = None
-        if handle.number not in process.documents:
+        opens = request is None or request.document is not None
+        if opens and handle.number not in process.documents:
             seconds = limit_s if request is None else _OPEN_S
             forget = self._forgotten & process.documents
             answer = process.open(handle.number, handle.opening, forget, _end(seconds, until))
