@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from .components import Components
+from .components import Components, union
+from .neighbours import close_pairs
 from .rows import Row
 
 ABOVE, BELOW = 1.25, 0.75
@@ -22,7 +23,24 @@ BULLET = 5.0
 """How far a bullet may stand before its line, in x-heights."""
 
 SPECK = 0.1
-"""Least side of a mark, in x-heights of its line."""
+"""Least side of a mark outside the band of the letters, in x-heights of its line. Inside, worn print has points of one
+or two pixels."""
+
+LETTER = 1.8
+"""Widest letter, in x-heights: a bar no wider may be the top of a broken one."""
+
+AFAR = 0.75, 0.45
+"""From so far over the x-line and under the baseline on, in x-heights, a mark is one of a glyph right below or above
+it, as the accents of capitals are."""
+
+TOUCH = 0.45
+"""Largest gap between a glyph and its accent, in x-heights."""
+
+DASHES = 3
+"""From so many dashes in a row on they are no accents."""
+
+DASH_GAP = 0.8
+"""Largest gap between the dashes of a rule, in glyph heights."""
 
 TALL = 2.4
 """From this height, in x-heights, a loose component is no mark."""
@@ -73,6 +91,7 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray, barre
     xc, yc = 0.5 * (parts.x0 + parts.x1), 0.5 * (parts.y0 + parts.y1)
     h, w = parts.h.astype(float), parts.w.astype(float)
     loose = np.flatnonzero((of_part < 0) & ~barred)
+    dashed = _dashed(parts, loose, rows)
     loose = loose[np.argsort(yc[loose])]
     ordered = yc[loose]
     best = np.full(len(parts), np.inf)
@@ -83,7 +102,6 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray, barre
         near = loose[a:b]
         near = near[
             (h[near] <= TALL * xh)
-            & (np.maximum(h, w)[near] >= SPECK * xh)
             & (w[near] <= np.where(h[near] <= 0.4 * xh, 14, 3.5) * xh)
         ]
         foot = row.baseline(xc[near])
@@ -91,10 +109,17 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray, barre
         # The middle of a mark must lie in the zone: a comma's under the baseline, a quote's over the x-line.
         inside = (centre > head - ABOVE * xh) & (centre < foot + BELOW * xh)
         inside &= (parts.y0[near] > head - 1.8 * xh) & (parts.y1[near] < foot + 1.4 * xh)
-        # A bar over or under the letters is a rule's remnant, a short one over them an accent.
+        band = (centre > head - 0.5 * xh) & (centre < foot + 0.2 * xh)
+        inside &= band | (np.maximum(h, w)[near] >= SPECK * xh)
+        # A bar over or under the letters is a rule's remnant; among them it is a stroke of a broken letter, and a short
+        # one over them an accent.
         bar = w[near] >= 2 * h[near]
         over = np.where(w[near] < 0.8 * xh, ABOVE, 0.3)
-        inside &= ~bar | ((centre > head - over * xh) & (centre < foot + 0.5 * xh))
+        among = (parts.y0[near] >= foot - _rise(parts, row) - 0.1 * xh) & (centre < foot + 0.2 * xh)
+        inside &= ~bar | ((centre > head - over * xh) & (centre < foot + 0.5 * xh)) | (among & (w[near] <= LETTER * xh))
+        inside &= ~dashed[near] | among
+        afar = inside & ((centre < head - AFAR[0] * xh) | (centre > foot + AFAR[1] * xh))
+        inside[afar] = _touches(parts, row, near[afar])
         off = np.maximum(np.maximum(head - centre, centre - foot), 0)
         round_ = (h[near] > 0.3 * xh) & (w[near] < 1.5 * h[near]) & (h[near] < 1.5 * w[near])
         bullet = round_ & (parts.area[near] > 0.5 * h[near] * w[near]) & (off == 0) & (xc[near] < row.x0)
@@ -108,6 +133,42 @@ def _attach_marks(parts: Components, rows: list[Row], of_part: np.ndarray, barre
         better = inside & (cost < best[near])
         best[near[better]] = cost[better]
         of_part[near[better]] = k
+
+
+def _rise(parts: Components, row: Row) -> float:
+    """How high the taller glyphs of a row stand over its baseline."""
+    members = row.members
+    rise = np.sort(row.baseline(0.5 * (parts.x0 + parts.x1)[members]) - parts.y0[members])
+    return float(rise[int(0.9 * (len(rise) - 1))])
+
+
+def _touches(parts: Components, row: Row, marks: np.ndarray) -> np.ndarray:
+    """Which of `marks` have a glyph of the row right above or below: bool."""
+    glyph, mark = row.members[None, :], marks[:, None]
+    beside = (parts.x0[glyph] < parts.x1[mark]) & (parts.x1[glyph] > parts.x0[mark])
+    gap = np.maximum(parts.y0[glyph] - parts.y1[mark], parts.y0[mark] - parts.y1[glyph])
+    return (beside & (gap <= TOUCH * row.x_height)).any(axis=1)
+
+
+def _dashed(parts: Components, loose: np.ndarray, rows: list[Row]) -> np.ndarray:
+    """Flat components among `loose` that stand in a row with their like: bool [parts]."""
+    out = np.zeros(len(parts), bool)
+    if not rows:
+        return out
+    height = float(np.median([row.height for row in rows]))
+    flat = loose[(parts.w >= 1.5 * parts.h)[loose] & (parts.h <= 0.3 * height)[loose]]
+    chain = chains(parts, flat, height)
+    out[flat] = np.bincount(chain, minlength=1)[chain] >= DASHES
+    return out
+
+
+def chains(parts: Components, index: np.ndarray, height: float) -> np.ndarray:
+    """Which of the components `index` follow each other on one level: int [index], the number of the chain.
+    `height`: usual glyph height."""
+    x0, x1, yc = parts.x0[index], parts.x1[index], 0.5 * (parts.y0 + parts.y1)[index]
+    i, j = close_pairs(yc, np.full(len(index), 0.2 * height))
+    near = (x0[j] >= x1[i] - 1) & (x0[j] - x1[i] <= DASH_GAP * height)
+    return union(len(index), i[near], j[near])
 
 
 def _grown(

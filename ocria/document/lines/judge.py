@@ -15,6 +15,10 @@ SURE = 8
 """Rows with so many glyphs on one baseline are text wherever they stand."""
 
 
+DASH = 0.3
+"""Greatest height of the dashes of a rule, in usual glyph heights of the page."""
+
+
 def looks_like_text(row: Row, parts: Components, unit: float) -> bool:
     """What the row's own shape says, before its surroundings are known."""
     n = len(row.members)
@@ -35,7 +39,7 @@ def keep_text(rows: list[Row], parts: Components, of_run: np.ndarray, dark: np.n
     `dark`: cells of large dark areas."""
     # Letters that touch make one wide component with the strokes of all.
     strokes = np.bincount(parts.of_run, minlength=len(parts)) / np.maximum(parts.h, parts.w)
-    keep = np.array([_is_even(row, parts, strokes, unit) for row in rows], bool)
+    keep = np.array([_is_even(row, parts, strokes, unit) and not _is_dashes(row, parts, unit) for row in rows], bool)
     if not len(rows):
         return keep
     height, width = (CELL * n for n in dark.shape)
@@ -68,6 +72,14 @@ def _is_even(row: Row, parts: Components, strokes: np.ndarray, unit: float) -> b
     if n <= 6 and row.height > 2.5 * unit:
         return float(standing.mean()) >= 0.4
     return n < 4 or float(standing.mean()) >= 0.15
+
+
+def _is_dashes(row: Row, parts: Components, unit: float) -> bool:
+    """A rule made of dashes, as tills print it."""
+    h, w, area = parts.h[row.members], parts.w[row.members], parts.area[row.members]
+    if len(row.members) < 3 or row.height > DASH * unit:
+        return False
+    return float(np.median(w / h)) >= 1.5 and float(area.sum()) >= 0.6 * float((h * w).sum())
 
 
 def _clutter(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .attach import assign_runs
+from .attach import assign_runs, chains
 from .components import Components, Runs, pixels_of, union
 from .crop import cut_line
 from .fragments import Fragments, find_fragments
@@ -14,7 +14,7 @@ from .frame import Frame
 from .ink import Ink
 from .judge import keep_text
 from .merge import alone, rows_of
-from .neighbours import close_pairs, row_pairs
+from .neighbours import row_pairs
 from .result import Line
 from .rivers import parting_gaps
 from .rows import Row
@@ -25,9 +25,6 @@ SMALL_PRINT = 12
 
 DASHED = 8.0
 """From this length in glyph heights on, dashes in a row are a rule."""
-
-DASH_GAP = 0.8
-"""Largest gap between the dashes of a rule, in glyph heights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +129,8 @@ def _barred(parts: Components, unit: float, shape: tuple[int, int]) -> np.ndarra
     piece = np.flatnonzero((h <= 0.4 * unit) & (np.maximum(h, w) >= 0.1 * unit))
     if len(piece) < 2:
         return barred
-    x0, x1, yc = parts.x0[piece], parts.x1[piece], 0.5 * (parts.y0 + parts.y1)[piece]
-    i, j = close_pairs(yc, np.full(len(piece), 0.2 * unit))
-    near = (x0[j] >= x1[i] - 1) & (x0[j] - x1[i] <= DASH_GAP * unit)
-    chain = union(len(piece), i[near], j[near])
+    x0, x1 = parts.x0[piece], parts.x1[piece]
+    chain = chains(parts, piece, unit)
     inked = np.bincount(chain, x1 - x0)
     length = np.full(len(inked), -np.inf)
     start = -length
