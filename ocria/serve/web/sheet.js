@@ -5,13 +5,14 @@ const image = document.getElementById("image");
 const boxes = document.getElementById("boxes");
 const sheet = document.getElementById("sheet");
 
-image.onerror = () => sheet.classList.add("missing");
-image.onload = () => sheet.classList.remove("missing");
+const state = (word) => (sheet.dataset.image = word);
+image.onerror = () => state("missing");
+image.onload = () => state("shown");
 
 /** Shows an image, unless it is shown already and whole. */
 export function showImage(url, alt) {
-  if (image.getAttribute("src") === url && !sheet.classList.contains("missing")) return;
-  sheet.classList.remove("missing");
+  if (image.getAttribute("src") === url && sheet.dataset.image !== "missing") return;
+  state("loading");
   boxes.replaceChildren();
   image.src = url;
   image.alt = alt;
@@ -19,6 +20,7 @@ export function showImage(url, alt) {
 
 export function clear() {
   image.removeAttribute("src");
+  state("loading");
   boxes.replaceChildren();
 }
 
