@@ -23,6 +23,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pool-gb", type=float, help="memory for rendered lines (default 24, on a CPU 1)")
     parser.add_argument("--lr", type=float, help="Muon's rate (default 6e-3, with weights to start from 2e-3)")
     parser.add_argument("--decay-from", type=float, default=0.4, help="share of the time before the decay")
+    parser.add_argument("--steps", type=int, help="end after so many steps, if the time is not up before")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-seconds", type=float, default=10)
     parser.add_argument("--save-seconds", type=float, default=45)

@@ -5,9 +5,11 @@ import itertools
 import random
 import signal
 import time
+from pathlib import Path
 
 import torch
 
+import ocria
 from ocria.errors import EngineError
 from ocria.ops.register import torch_forms
 from ocria.train.architecture import model_config
@@ -64,7 +66,8 @@ class Session:
         pool = Pool(args.tokens, args.repeats, args.pool_bytes, args.seed)
         feed = Feed(self.workers, pool, self.device)
         try:
-            self.say(f"device {self.device_name}, torch {torch.__version__}, {args.workers} rendering processes")
+            self.say(f"device {self.device_name}, torch {torch.__version__}, {args.workers} rendering processes, "
+                     f"ocria of {Path(ocria.__file__).parent}")
             self.train(feed, pool)
         finally:
             # Also where something went wrong: what was learned is worth keeping.
@@ -99,7 +102,7 @@ class Session:
         self.say(f"first batch; {self.span:.0f} s to train")
         losses, counted, waited, rendered = [], 0, 0.0, pool.rendered
         batch = first
-        while batch is not None and self.progress < 1 and not self.stopped:
+        while batch is not None and self.progress < 1 and not self.stopped and self.steps != self.args.steps:
             feed.stage(self.longest)
             losses.append(self.step(batch))
             if self.steps % SYNC == 0 and self.device.type == "cuda":
