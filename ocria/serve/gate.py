@@ -8,6 +8,7 @@ import binascii
 import contextlib
 import hmac
 import json
+import logging
 import sys
 import time
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from ocria.serve.metrics import Metrics
 from ocria.serve.options import ServeOptions
 from ocria.serve.problems import Problem
 
+_LOG = logging.getLogger("ocria.serve")
 HEALTH = ("/health", "/health/live")
 HEADERS = {
     # The pictures of documents are data: URLs.
@@ -55,6 +57,10 @@ class Gate:
             problem = self._refused(scope)
             app = self._app if problem is None else problem.response()
             await app(scope, exchange.receive, exchange.send)
+        except Exception:
+            if not exchange.complete:
+                raise
+            _LOG.exception("a request failed")  # and was answered; uvicorn would end the connection unannounced
         finally:
             seconds = time.monotonic() - begun
             status = exchange.status or 499  # the client left before there was an answer
@@ -103,6 +109,8 @@ class _Exchange:
         self._whole = False
         self._asks_first = asks_first
         self.status: int | None = None
+        self.complete = False
+        """Whether the whole answer was sent."""
         self.bytes_in = self.bytes_out = 0
 
     async def receive(self) -> Message:
@@ -124,6 +132,7 @@ class _Exchange:
                 headers["Connection"] = "close"
         self.bytes_out += len(message.get("body", b""))
         await self._send(message)
+        self.complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def _drain(self) -> bool:
         """Take what is left of a body, without keeping it. Whether that was all."""

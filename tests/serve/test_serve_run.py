@@ -73,6 +73,21 @@ def test_a_body_that_does_not_come():
         server.stop()
 
 
+def test_the_second_call_to_end_cancels(scan):
+    server, answers = Running(grace=600.0), []
+    server.wait_until_ready()
+    ask = lambda: answers.append(server.client.post("/v1/parse", files={"file": ("a.png", scan[0])}))  # noqa: E731
+    request = threading.Thread(target=ask)
+    with server.held():
+        request.start()
+        wait_for(lambda: server.desk.counts()["running"] == 1)
+        for _ in range(2):
+            server.server.stop()
+        request.join(WAIT_S)
+    server.stop()
+    assert (answers[0].status_code, answers[0].json()["error"]["type"]) == (503, "stopping")
+
+
 def test_who_is_refused_hears_of_it_though_the_body_never_comes(locked):
     port = int(locked.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as connection:
@@ -165,9 +180,14 @@ def alive(pid):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells of processes")
-@pytest.mark.parametrize("grace", ["60", "0.2"], ids=["finish", "cancel"])
-def test_sigterm(grace, tmp_path):
-    """What runs is finished, or cancelled when it takes too long; no process is left."""
+@pytest.mark.parametrize(
+    ("number", "grace"),
+    [(signal.SIGTERM, "60"), (signal.SIGTERM, "0.2"), (signal.SIGKILL, "60")],
+    ids=["finish", "cancel", "kill"],
+)
+def test_signals(number, grace, tmp_path):
+    """What runs is finished, or cancelled when it takes too long; no process is left, also of a server that is
+    killed."""
     import numpy as np
     from PIL import Image
 
@@ -176,7 +196,7 @@ def test_sigterm(grace, tmp_path):
         lines[y : y + 12, 30:870:7] = 0
     image = Image.fromarray(lines)
     # What is to be cancelled must not be done before.
-    more = [image] * (0 if grace == "60" else 15)
+    more = [image] * (0 if grace == "60" and number == signal.SIGTERM else 15)
     image.save(tmp_path / "pages.tif", save_all=True, append_images=more)
     arguments = ["--port", "0", "--no-config", "--threads", "1", "--jobs", "1", "--grace", grace]
     arguments += ["--log-format", "json"]
@@ -198,15 +218,23 @@ def test_sigterm(grace, tmp_path):
         headers = {"Authorization": f"Bearer {KEY}"}
         with httpx.Client(base_url=url, timeout=WAIT_S, trust_env=False, headers=headers) as client:
             content = (tmp_path / "pages.tif").read_bytes()
-            request = threading.Thread(target=lambda: answers.append(client.post("/v1/parse", content=content)))
+            def ask():
+                try:
+                    answers.append(client.post("/v1/parse", content=content).status_code)
+                except httpx.TransportError:
+                    answers.append("nothing")
+
+            request = threading.Thread(target=ask)
             request.start()
             wait_for(lambda: "ocria_documents_running 1" in client.get("/metrics").text)
             below = children(process.pid)
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
             request.join(WAIT_S)
-            assert process.wait(WAIT_S) == 0
-        assert answers[0].status_code == (200 if grace == "60" else 503), answers[0].text
-        assert not [child for child in below if alive(child)]
+            assert process.wait(WAIT_S) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+        assert answers == ["nothing" if number == signal.SIGKILL else 200 if grace == "60" else 503]
+        wait_for(lambda: not [child for child in below if alive(child)])
+        if number == signal.SIGKILL:
+            return
         assert '"route": "/v1/parse"' in said()
         assert KEY not in said()
         assert "Traceback" not in said()
