@@ -301,16 +301,16 @@ def test_a_dropped_folder_is_taken_with_all_that_is_in_it(page, tmp_path):
 
 
 def test_text_and_image_point_at_each_other(page):
-    give(page, "two.pdf", a_pdf([["Journey of a letter", "", "", "", "", "", "", "", "Winter in the village"]]))
+    give(page, "two.pdf", a_pdf([[""] * 6 + ["Journey of a letter"] + [""] * 7 + ["Winter in the village"]]))
     wait_until_read(page, "two.pdf")
     block = page.locator("#text [data-box]", has_text="Winter")
     block.hover()
     marked = page.locator("#boxes .marked")
     sync_api.expect(marked).to_have_count(1)
-    assert 280 < float(marked.get_attribute("y")) < 330  # the baseline is at 320 points of 842
-    sync_api.expect(page.locator("#image")).to_have_js_property("complete", True)
+    assert 470 < float(marked.get_attribute("y")) < 500  # the baseline is at 500 points of 842
+    sync_api.expect(page.locator("#sheet")).to_have_attribute("data-image", "shown")
     sheet = page.locator("#sheet").bounding_box()
-    page.locator("#sheet").click(position={"x": sheet["width"] * 80 / 595, "y": sheet["height"] * 77 / 842})
+    page.locator("#sheet").click(position={"x": sheet["width"] * 80 / 595, "y": sheet["height"] * 257 / 842})
     sync_api.expect(page.locator("#text .found")).to_contain_text("Journey")
     page.click("#zoom")
     assert page.locator("#sheet").bounding_box()["width"] > 2 * sheet["width"]
