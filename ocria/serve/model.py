@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from ocria.document.reader import Reader, Reading
     from ocria.document.result import ModelInfo
     from ocria.events import EngineTick
+
+
+_KERNELS = "256"
+"""That oneDNN keeps: it compiles one for each number of rows, which requests of many clients mix in ever new ways, and
+its own choice, 1024, lets a server grow for hundreds of requests. Without effect once torch has used it, or where the
+user has set the variable."""
 
 
 class ServedModel:
@@ -83,6 +90,7 @@ class ServedModel:
             self._reader.close()
 
     def _load(self) -> None:
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _KERNELS)
         from ocria.document.reader import Reader
 
         try:
