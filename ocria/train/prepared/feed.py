@@ -72,7 +72,7 @@ class Feed:
                     raise EngineError("all processes that render lines ended", cure="read their errors above")
                 if time.monotonic() - last > PATIENCE:
                     raise EngineError(f"no line was rendered for {PATIENCE} seconds", cure="give it more cores")
-                self._wait()
+                last = time.monotonic() if self._wait() else last
         except Exception as error:
             self._error = error
 
@@ -87,11 +87,13 @@ class Feed:
             some = True
         return some
 
-    def _wait(self) -> None:
+    def _wait(self) -> bool:
+        """For one group; whether it came."""
         try:
             self._add(self.workers.queue.get(timeout=0.5))
         except queue.Empty:
-            return
+            return False
+        return True
 
     def _add(self, item) -> None:
         longest, batch = item

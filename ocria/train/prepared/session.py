@@ -213,7 +213,7 @@ class Session:
 
         first = next(source := in_time(), None)
         if first is None:
-            self.say("no time was left to score held-out lines")
+            self.say("no batch of held-out lines of one width came in time: nothing is scored")
             return {}
         with torch_forms():
             score = evaluate(self.learner, itertools.chain([first], source), self.joint)
