@@ -169,7 +169,7 @@ class Desk:
             )  # fmt: skip
         except Exception as error:  # of any kind: whoever waits for the job is told
             problem = problem_of(error)
-            if problem.status >= 500 and not job.control.is_set():
+            if problem.status in (500, 503) and not job.control.is_set():  # no fault of the client, nor its time
                 _LOG.error("a document failed", exc_info=error)
         call(self._finish, job, documents, problem)
 
