@@ -46,7 +46,8 @@ def make_app(
         if base.jobs != 0:
             from ocria.document.workers import Workers
 
-            workers = Workers(base.jobs or 1)
+            # A document that takes for ever to open would keep a process and a reader from all others.
+            workers = Workers(base.jobs or 1, open_s=base.page_timeout or options.timeout)
         model = ServedModel(base, lambda error: on_model(model, error) if on_model is not None else None)
         desk = Desk(options, model, workers, metrics)
         model.start()

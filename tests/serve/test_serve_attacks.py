@@ -309,11 +309,19 @@ def zipped(files):
 
 
 def test_archives_that_unpack_to_too_much(server):
-    """A few hundred kilobytes that become hundreds of megabytes: refused, or read within the bounds of a child."""
-    zeros = b" " * (200 << 20)
+    """Kilobytes that become many megabytes: refused by a child, within its bounds."""
+    zeros = b" " * (50 << 20)
     book = {"mimetype": b"application/epub+zip", "META-INF/container.xml": zeros}
     assert parse(server, zipped(book), "a.epub", mode="text").status_code == 422
     assert server.client.get("/health").status_code == 200
+
+
+def test_a_document_that_takes_for_ever_to_open(server, pdf, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(server.desk.workers, "_open_s", 2.0)
+        deep = b"<html><body>" + b"<div>" * 60_000
+        assert "opening" in error_of(parse(server, deep, "a.html", mode="text"), 504, "timeout")["message"]
+    assert parse(server, pdf, mode="text").status_code == 200
 
 
 def test_json_that_unpacks_to_too_much(server):

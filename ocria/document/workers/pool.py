@@ -43,6 +43,7 @@ class Workers:
         memory_bytes: the most memory that one may ask for; what needs more is refused.
         recycle_after: calls, of which a page takes two to four, after which a process is replaced by a fresh one.
         recycle_bytes: memory in use after which it is, though not after every few calls.
+        open_s: the most seconds that opening a document may take.
     """
 
     def __init__(
@@ -52,10 +53,12 @@ class Workers:
         memory_bytes: int = MEMORY_BYTES,
         recycle_after: int = RECYCLE_AFTER,
         recycle_bytes: int = RECYCLE_BYTES,
+        open_s: float = _OPEN_S,
     ):
         self.count = count
         self._memory_bytes = memory_bytes
         self._recycle_after, self._recycle_bytes = recycle_after, recycle_bytes
+        self._open_s = open_s
         self._numbers = itertools.count(1)
         self._forgotten: set[int] = set()
         self._changed = threading.Condition()
@@ -88,7 +91,7 @@ class Workers:
             OcriaError: what opening raises, CrashError, or TimeoutExceeded.
         """
         handle = Handle(next(self._numbers), opening)
-        handle.opened = self._ask(handle, None, limit_s or _OPEN_S, until)
+        handle.opened = self._ask(handle, None, limit_s or self._open_s, until)
         known = {"kind": handle.opened.kind, "converted_from": handle.opened.converted_from}
         if handle.opened.converted is not None:
             known["content"] = handle.opened.converted
@@ -170,7 +173,7 @@ class Workers:
         answer = None
         opens = request is None or request.document is not None
         if opens and handle.number not in process.documents:
-            seconds = limit_s if request is None else _OPEN_S
+            seconds = limit_s if request is None else self._open_s
             forget = self._forgotten & process.documents
             answer = process.open(handle.number, handle.opening, forget, _end(seconds, until))
         if request is not None and not isinstance(answer, Fault):
