@@ -17,9 +17,9 @@ _DESCRIPTION = """\
 Read many documents on a Ray cluster: one engine for each GPU, or for each few
 cores, results as Parquet or JSON Lines. INPUT is a folder with all below it, a
 pattern, a list of paths (.txt), or a manifest (.csv, .jsonl, .parquet) with
-`path` and perhaps `pages` and `id`. INPUT and --out are paths that all machines see,
-or URLs that fsspec opens. What is done is passed over when the same command is
-given again. Needs ocria[ray]; docs/cluster.md tells more.
+`path` and perhaps `pages` and `id`. INPUT and --out are paths that all machines
+see, or URLs that fsspec opens. What is done is passed over when the same
+command is given again. Needs ocria[ray]; docs/cluster.md tells more.
 
 For some thousand pages on one machine, `ocria parse -r` is simpler.
 """

@@ -95,8 +95,10 @@ def test_every_recipe_writes_a_checkpoint_that_loads(name, form, tmp_path, rng):
     assert len(found.kv) == (2 if recipe.kv == "fp8" else 0)
     for module in report.modules:
         assert plan[module.name].nbytes(module.shape) + 4 * module.shape[1] >= module.bytes_after
-        # FP8 2.6 %, NVFP4 9 %; factors for columns and GPTQ let weights lose more where inputs are small.
-        assert 0.01 < module.error < (0.05 if plan[module.name].kind == "fp8" and not recipe.gptq else 0.8), module
+        # Rounding alone: FP8 2.6 %, NVFP4 9 %. Factors for columns and GPTQ spend the weights of small inputs on those
+        # of large ones, without a bound of their own: there the outputs count.
+        assert module.error > 0.01, module
+        assert recipe.needs_pages or module.error < (0.05 if plan[module.name].kind == "fp8" else 0.15), module
         assert (module.output_error is not None) == recipe.needs_pages
         assert module.output_error is None or 0 < module.output_error < 0.25, module
     assert json.loads((tmp_path / "out" / REPORT).read_text()) == json.loads(json.dumps(report.to_dict()))
