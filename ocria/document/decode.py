@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import struct
@@ -55,10 +56,17 @@ def open_image(content: bytes, path: str) -> Image.Image:
 
 
 def stated_size(content: bytes) -> tuple[int, int] | None:
-    """Width and height of the first frame as the header of an image has it; None where it is no readable image."""
+    """Width and height of an image as its header has it, of a TIFF those of its largest page; None where it is no
+    readable image."""
     try:
         with open_image(content, "") as image:
-            return image.size
+            largest = image.size
+            if image.format == "TIFF":
+                with contextlib.suppress(*DAMAGE):  # also EOFError, behind the last page
+                    while True:
+                        image.seek(image.tell() + 1)
+                        largest = max(largest, image.size, key=math.prod)
+            return largest
     except (InputError, *DAMAGE):
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -96,7 +97,8 @@ async def written(job: Job, kind: str, page_markers: bool, desk: Desk) -> str | 
         if desk.workers is None:
             return render(document, kind, options=options, source=upload.read())
         arguments = (document, upload.read(), options.password)
-        return desk.workers.run("to_pdf", job.name, *arguments, limit_s=desk.options.timeout)
+        limit_s = desk.options.timeout
+        return desk.workers.run("to_pdf", job.name, *arguments, limit_s=limit_s, until=time.monotonic() + limit_s)
 
     return await (desk.draw if kind == "pdf" else desk.write)(write)
 

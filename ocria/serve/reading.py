@@ -37,10 +37,13 @@ def read_job(
     documents: list[Document] = []
     pages = 0
     for upload in job.uploads:
-        left = job.asked.timeout - (time.monotonic() - job.begun)
+        end = job.begun + job.asked.timeout
+        check_pixels(upload.read(), upload.name, limits.max_pixels, workers, end)
+        left = end - time.monotonic()
         if left <= 0:
             raise TimeoutExceeded(OUT_OF_TIME, path=upload.name)
-        check_pixels(upload.read(), upload.name, limits.max_pixels, workers, min(left, _HEADER_S))
+        if job.control.is_set():
+            break
         options = replace(job.asked.options, timeout=left)
         chosen = {option.name: getattr(options, option.name) for option in fields(options)}
         with closing(stream(upload, reader=model, workers=workers, cancel=job.control, **chosen)) as events:
@@ -60,11 +63,15 @@ def read_job(
     return documents
 
 
-def check_pixels(content: bytes, name: str, limit: int, workers: Workers | None, seconds: float) -> None:
-    """Refuse an image with too many pixels by its header. Raises Problem, or OcriaError where nothing can be told."""
+def check_pixels(content: bytes, name: str, limit: int, workers: Workers | None, until: float) -> None:
+    """Refuse an image with too many pixels by its header, which must be told `until` a time of `time.monotonic`. Raises
+    Problem, or OcriaError where nothing can be told."""
     if b"%PDF" in content[:1024]:
         return  # so it is opened as one
-    size = stated_size(content) if workers is None else workers.run("stated_size", name, content, limit_s=seconds)
+    if workers is None:
+        size = stated_size(content)
+    else:
+        size = workers.run("stated_size", name, content, limit_s=_HEADER_S, until=until)
     if size is not None and size[0] * size[1] > limit:
         raise Problem(413, "too_large", f"the image has {size[0]} x {size[1]} pixels; {limit} are possible")
 

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ocria import __version__
+from ocria.document.control import Control, Deadline
 from ocria.document.options import ParseOptions
 from ocria.errors import OcriaError, UsageError
 from ocria.serve.answers import EventStream, document_answer, frames, result_event, unless_gone, written
@@ -23,6 +24,7 @@ from ocria.serve.job import DONE, Job
 from ocria.serve.metrics import CONTENT_TYPE
 from ocria.serve.options import ServeOptions
 from ocria.serve.problems import Problem, problem_of
+from ocria.serve.reading import check_pixels
 from ocria.serve.upload import Upload, read_file
 
 _WEB = Path(__file__).parent / "web"
@@ -128,7 +130,7 @@ class Routes:
             raise Problem(409, "not_done", "the document is not done")
         kind = format_of("format", query["format"]) if "format" in query else job.asked.format
         markers = flag("page_markers", query.get("page_markers", "false")) or job.asked.page_markers
-        content = await written(job, kind, markers, self.desk)
+        content = await unless_gone(request, written(job, kind, markers, self.desk))
         return document_answer(job, kind, content, flag("download", query.get("download", "false")))
 
     async def job_page(self, request: Request) -> Response:
@@ -137,8 +139,12 @@ class Routes:
         if not _PICTURE_WIDTHS[0] <= width <= _PICTURE_WIDTHS[1]:
             raise UsageError(f"width must be between {_PICTURE_WIDTHS[0]} and {_PICTURE_WIDTHS[1]}, not {width}")
         number = whole("page", request.path_params["page"])
+        if job.problem is not None and job.pages is None:
+            raise job.problem  # it could not be opened, or shall not be
+        # Of clients that went away, such as those that turn pages quickly, none is drawn that still waits.
         draw = self.desk.draw(self._picture, job.uploads[0], job.asked.options, number, width)
-        return Response(await draw, media_type="image/png", headers={"Cache-Control": "private, max-age=600"})
+        picture = await unless_gone(request, draw)
+        return Response(picture, media_type="image/png", headers={"Cache-Control": "private, max-age=600"})
 
     async def models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._model(name) for name in await self._names()]})
@@ -205,10 +211,10 @@ class Routes:
 
         from ocria.document.source import open_source
 
-        try:
-            source = open_source(upload, options.password, self.desk.workers, page_timeout=options.page_timeout)
-        except ValueError:  # closed meanwhile
-            raise Problem(404, "not_found", "the job is gone") from None
+        workers, content = self.desk.workers, upload.read()
+        until = Deadline(Control(), self.options.timeout)
+        check_pixels(content, upload.name, self.options.max_pixels, workers, until.at())
+        source = open_source(upload, options.password, workers, page_timeout=options.page_timeout, until=until)
         try:
             if not 1 <= number <= source.page_count:
                 raise Problem(404, "not_found", f"there is no page {number}; the file has {source.page_count}")

@@ -35,8 +35,10 @@ class Upload:
         return cls(file, name)
 
     def read(self) -> bytes:
-        """All of it, each time."""
+        """All of it, each time. Raises Problem: it was deleted meanwhile."""
         with self._lock:
+            if self._file.closed:
+                raise Problem(404, "not_found", "the job is gone")
             self._file.seek(0)
             return self._file.read()
 

@@ -113,17 +113,20 @@ class Workers:
         """
         return self._ask(handle, Request(call, arguments, handle.number), limit_s or _PAGE_S, until)
 
-    def run(self, call: str, path: str, *arguments: Any, limit_s: float | None = None) -> Any:
+    def run(
+        self, call: str, path: str, *arguments: Any, limit_s: float | None = None, until: float | None = None
+    ) -> Any:
         """Call what needs no open document: one of `ocria.document.workers.child.CALLS`.
 
         Args:
             path: for messages.
+            limit_s, until: as of `open`; only `until` bounds the wait for a process that is free.
 
         Raises:
             OcriaError: as `open`.
         """
         handle = Handle(next(self._numbers), Opening(path, ""))
-        return self._ask(handle, Request(call, arguments), limit_s or _PAGE_S, None)
+        return self._ask(handle, Request(call, arguments), limit_s or _PAGE_S, until)
 
     def forget(self, handle: Handle) -> None:
         """Close a document; processes that have it open and are busy do so when they are next asked something."""
