@@ -67,6 +67,9 @@ class LinesFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class TextDelta(Event):
+    """New text of a line or page as the decoder writes it. What comes of it is in the page's result: a line may get a
+    second opinion (`ocria.runtime.opinion`), a loop is cut, a line without text dropped."""
+
     path: str
     page: int
     unit: int

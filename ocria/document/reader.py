@@ -131,6 +131,7 @@ class Reader:
         from ocria.model.checkpoint import load_model
         from ocria.model.identity import weights_version
         from ocria.runtime.engine import Engine
+        from ocria.runtime.opinion import SecondOpinion
         from ocria.runtime.shared import SharedEngine
 
         if options.threads is not None:
@@ -149,6 +150,7 @@ class Reader:
         self.loaded = loaded.with_profile(profile)
         """The model with what the options say of it, for other engines on the same weights."""
         self._engine = engine(self.loaded, placed.options, self._clock)
+        self._opinion = SecondOpinion.of(self.loaded)
         self._shared, self._ids = shared, itertools.count()
         self._timeout_s, self._tick_interval_s = options.page_timeout, placed.options.tick_interval_s
         self.about = f"{placed}; {plan}"
@@ -183,8 +185,10 @@ class Reader:
             pieces += cut
             owners += [index] * len(cut)
         limits = Limits(timeout_s=self._timeout_s)
+        keep = self._opinion is not None
         requests = [
-            Request(next(self._ids), self._prompt, [piece], limits, guess=guess) for piece, guess in pieces
+            Request(next(self._ids), self._prompt, [piece], limits, guess=guess, keep_image_tokens=keep)
+            for piece, guess in pieces
         ]
         owner_of = {int(request.id): owner for request, owner in zip(requests, owners, strict=True)}
         whole = Counter(owners)
@@ -225,12 +229,19 @@ class Reader:
                 self._engine.cancel(number)
 
     def _read_text(self, result: Result) -> ReadText:
-        """An engine's result. Of a loop the text before it and its first round are kept."""
-        error = str(result.error) if result.error else None if result.status == OK else result.finish_reason
+        """An engine's result, with a second opinion on its text where there is one. Of a loop the text before it and
+        its first round are kept; where the second opinion has the line to its end, there is no loop left."""
+        text, status = result.text if result.loop_start is None else result.text[: result.loop_start], result.status
+        error = str(result.error) if result.error else None if status == OK else result.finish_reason
+        if self._opinion is not None:
+            opinion = self._opinion.on(result)
+            text = opinion.text
+            if opinion.whole and status in (TRUNCATED, DEGENERATE):
+                status, error = OK, None
         return ReadText(
-            text=result.text if result.loop_start is None else result.text[: result.loop_start],
+            text=text,
             confidence=result.confidence,
-            status=result.status,
+            status=status,
             tokens_in=result.tokens_in,
             tokens_out=result.tokens_out,
             error=error,

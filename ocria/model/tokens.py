@@ -10,7 +10,7 @@ from ocria.errors import ConfigError, InputError
 from ocria.model.strict import read_json
 from ocria.model.template import ChatTemplate, Message
 
-_REPLACEMENT = "\ufffd"
+REPLACEMENT = "\ufffd"
 
 
 class Tokenizer:
@@ -112,7 +112,7 @@ class StreamDecoder:
         """Take tokens, return the text that is certain now."""
         self._pending.extend(ids)
         text = self._text()
-        if not text.endswith(_REPLACEMENT):
+        if not text.endswith(REPLACEMENT):
             piece = text[self._sent :]
             if self._pending:
                 self._context, self._pending, self._sent = self._pending, [], 0

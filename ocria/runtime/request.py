@@ -47,6 +47,8 @@ class Request:
     limits: Limits = field(default_factory=Limits)
     sampling: Sampling | None = None
     guess: str | None = None
+    keep_image_tokens: bool = False
+    """The result is to bring what the vision encoder made of the images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,10 @@ class Result:
     """What became of drafts."""
     alarm_at: int | None = None
     """After how many tokens acceptance rose far above its level while the text repeated itself: worth a look."""
+    probabilities: tuple[float, ...] = ()
+    """Of every token, and of the stop token, if the model chose one."""
+    image_tokens: Any = None
+    """Of a request that asked for them: a tensor `[N, D]` on the device; None where the images were never read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class Sequence:
     positions: torch.Tensor | None = None  # int64 [3, prefill_len], from admission to the end of prefill
     rope_delta: RopeDelta | None = None
     hidden: torch.Tensor | None = None  # embedded prompt [prefill_len, D], likewise
+    image_tokens: torch.Tensor | None = None  # [N, D] from admission on, if the request asked for them
     started: float = 0.0
     tokens: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
@@ -131,4 +132,6 @@ class Sequence:
             error,
             self.acceptance,
             self.alarm.rang_at,
+            tuple(chosen),
+            self.image_tokens,
         )

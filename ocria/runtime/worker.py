@@ -80,6 +80,9 @@ class Worker:
         """Empty their slots, read their images, embed their prompts. One whose image is broken gets its `error`."""
         self.state.reset(sequence.slot for sequence in sequences)
         features = embed_prompts(self.network, self.image, sequences, self.options.encoder_patches)
+        for sequence, tokens in zip(sequences, features, strict=True):
+            if sequence.request.keep_image_tokens and tokens:
+                sequence.image_tokens = torch.cat(tokens)
         if self.drafter is not None:
             self.drafter.admit([
                 _admission(sequence, features[owner])

@@ -133,10 +133,13 @@ class VisionReading:
         """See `Source.propose`."""
         return self.references.propose(seen)
 
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
+        """Of every frame of image tokens `[N, D]`, each class: logits `[N * frames, classes]`."""
+        return F.linear(features.to(self.weight.dtype), self.weight, self.bias).view(-1, self.config.classes)
+
     def labels(self, features: torch.Tensor) -> torch.Tensor:
         """The likeliest class of every frame of image tokens `[N, D]`: int64 `[N * frames]`."""
-        scores = F.linear(features.to(self.weight.dtype), self.weight, self.bias)
-        return scores.view(-1, self.config.classes).argmax(dim=1)
+        return self.scores(features).argmax(dim=1)
 
     def _write(
         self, slots: torch.Tensor, owner: torch.Tensor, labels: torch.Tensor, keep: torch.Tensor, stops: torch.Tensor

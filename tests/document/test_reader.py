@@ -9,6 +9,7 @@ from ocria.document.options import ParseOptions
 from ocria.document.reader import Delta, Reader, Told, drain, placement
 from ocria.errors import EngineError, ModelNotFoundError
 from ocria.events import EngineTick, PrefillDone, RequestSubmitted, TokensAccepted
+from ocria.runtime.opinion import Opinion
 from ocria.runtime.request import Result
 from ocria.train.architecture import model_config
 from ocria.train.export import export
@@ -41,13 +42,20 @@ def test_results_come_in_order_and_do_not_depend_on_the_batch(reader, crops):
     assert all(read.tokens_in > 0 for read in together)
 
 
-def test_the_streamed_text_is_the_result(reader, crops):
-    streamed = [""] * len(crops)
+def test_the_streamed_text_is_what_the_decoder_wrote(reader, crops, monkeypatch):
+    streamed, written = [""] * len(crops), []
 
     def take(delta: Delta):
         streamed[delta.index] += delta.text
 
-    assert [read.text for read in drain(reader.stream(crops), take)] == streamed
+    def judge(result):
+        written.append(result.text)
+        return Opinion(result.text.upper() + "!", whole=False)
+
+    monkeypatch.setattr(reader._opinion, "on", judge)
+    read = drain(reader.stream(crops), take)
+    assert sorted(written) == sorted(streamed)
+    assert [one.text for one in read] == [text.upper() + "!" for text in streamed], "a second opinion has the last word"
 
 
 def test_a_line_that_is_too_long_is_read_in_pieces(reader):
@@ -107,6 +115,14 @@ def test_a_loop_is_cut_to_its_first_round(reader):
     result = Result("0", "Total 12 12 12 12 12", (1,) * 6, "degenerate", "degenerate", 0.9, 0.8, 8, 6, 1.0, 8)
     read = reader._read_text(result)
     assert (read.text, read.status, read.error) == ("Total 12", "degenerate", "degenerate")
+
+
+@pytest.mark.parametrize(("whole", "expected"), [(True, ("ok", None)), (False, ("degenerate", "degenerate"))])
+def test_where_the_second_opinion_has_the_whole_line_there_is_no_loop(reader, monkeypatch, whole, expected):
+    monkeypatch.setattr(reader._opinion, "on", lambda result: Opinion("Total 12", whole))
+    result = Result("0", "Total 12 12 12 12 12", (1,) * 6, "degenerate", "degenerate", 0.9, 0.8, 8, 6, 1.0, 8)
+    read = reader._read_text(result)
+    assert (read.text, read.status, read.error) == ("Total 12", *expected)
 
 
 def test_the_memory_is_planned_before_the_weights_are_read(checkpoint, monkeypatch):

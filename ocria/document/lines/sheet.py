@@ -19,6 +19,7 @@ from .result import Line
 from .rivers import parting_gaps
 from .rows import Row
 from .rules import cut_rules
+from .trim import trim_rows
 
 SMALL_PRINT = 12
 """From so many small components outside all rows on, they are looked at as text of their own size."""
@@ -69,6 +70,7 @@ def lines_of(sheet: Sheet, parts: Components, unit: float) -> list[Line]:
     if size is not None and small.sum() >= SMALL_PRINT:
         glyph = small & (parts.h >= max(4.0, 0.4 * size))
         rows += [row for row in _group(parts, glyph, size, clean, ruled.bars) if len(row.members) >= 5]
+    rows = trim_rows(parts, rows)
     of_run = assign_runs(parts, rows, _barred(parts, unit, shape))
     keep = keep_text(rows, parts, of_run, sheet.ink.dark, unit)
     return _cut(sheet, parts, ruled.cut, rows, np.where(np.append(keep, False)[of_run], of_run, -1))
