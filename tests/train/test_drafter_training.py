@@ -309,3 +309,19 @@ def test_a_new_config_is_one_that_drafters_have():
         config.check_target(text)
         assert (config.version, config.num_hidden_layers, config.feature_size) == (version, 2, 512)
         assert not any(rule.causal or rule.window for rule in config.layers)
+
+
+@pytest.mark.parametrize(("layers", "kept"), [(1, [0]), (2, [0, 3]), (3, [0, 2, 3])])
+def test_a_drafter_loses_layers_and_nothing_else(tmp_path, generator, layers, kept):
+    sizes = small(2, num_hidden_layers=4, layer_types=["full_attention"] * 4)
+    export(drafter(sizes, generator), sizes, tmp_path)
+    whole, _ = train_on(tmp_path, 2, generator)
+    fewer, config = train_on(tmp_path, 2, generator, layers)
+    assert DrafterConfig.from_dict(config).layers == layers == len(config["layer_types"]) == len(fewer.layers)
+    for new, old in enumerate(kept):
+        expected = whole.layers[old].state_dict()
+        assert all(torch.equal(p, expected[name]) for name, p in fewer.layers[new].state_dict().items())
+    rest = {name: p for name, p in whole.state_dict().items() if not name.startswith("layers.")}
+    assert all(torch.equal(fewer.state_dict()[name], p) for name, p in rest.items())
+    with pytest.raises(CheckpointError, match="4 layers"):
+        train_on(tmp_path, 2, generator, 5)

@@ -51,11 +51,11 @@ class Run:
         """What --init names, or a new one; where a run goes on its weights come later."""
         args, text = self.args, loaded.config.text
         if config is None and args.init:
-            return train_on(args.init, args.version, self.generator)
+            return train_on(args.init, args.version, self.generator, args.layers)
         if config is None:
             mask = loaded.tokenizer.id_of("<|mask|>") if args.mask is None else args.mask
             taps = args.taps or list(range(text.num_hidden_layers))
-            config = drafter_config(text, version=args.version, mask_token_id=mask, taps=taps, layers=args.layers,
+            config = drafter_config(text, version=args.version, mask_token_id=mask, taps=taps, layers=args.layers or 3,
                                     block_size=args.block_size)  # fmt: skip
         scale = loaded.network.model.language_model.norm.scale.cpu()
         return new_drafter(config, scale, self.generator), config
@@ -168,7 +168,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, default=256, help="blocks of a batch")
     parser.add_argument("--stride", type=int, default=8, help="tokens of output for each block drawn from them")
     parser.add_argument("--shorter", type=float, default=0.3, help="share of batches with blocks of fewer rows")
-    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--layers", type=int, help="(default: 3); with --init, fewer than it has: some are taken out")
     parser.add_argument("--block-size", type=int, default=16)
     parser.add_argument("--taps", type=int, nargs="+", help="the layers of the data (default: all)")
     parser.add_argument("--mask", type=int, help="token that stands for a draft (default: <|mask|>)")
