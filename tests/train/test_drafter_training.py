@@ -317,7 +317,7 @@ def test_a_drafter_loses_layers_and_nothing_else(tmp_path, generator, layers, ke
     export(drafter(sizes, generator), sizes, tmp_path)
     whole, _ = train_on(tmp_path, 2, generator)
     fewer, config = train_on(tmp_path, 2, generator, layers)
-    assert DrafterConfig.from_dict(config).layers == layers == len(config["layer_types"]) == len(fewer.layers)
+    assert len(DrafterConfig.from_dict(config).layers) == layers == len(config["layer_types"]) == len(fewer.layers)
     for new, old in enumerate(kept):
         expected = whole.layers[old].state_dict()
         assert all(torch.equal(p, expected[name]) for name, p in fewer.layers[new].state_dict().items())
