@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +63,8 @@ class Workers:
         self._numbers = itertools.count(1)
         self._forgotten: set[int] = set()
         self._changed = threading.Condition()
+        self._line: deque[object] = deque()
+        """Who waits for a process, in the order of coming."""
         self._closed = False
         self._busy: list[Process] = []
         self._waiting_room = count - 1
@@ -187,21 +190,28 @@ class Workers:
         return answer
 
     def _take(self, handle: Handle, until: float | None, fresh: bool) -> Process:
-        """A process that nobody uses, one that has the document open if there is a choice.
+        """A process that nobody uses, one that has the document open if there is a choice. Who came first has it first:
+        a long document gives a process back and asks for the next page at once, before others wake.
 
         Raises:
             TimeoutExceeded: there was none in time.
         """
+        place = object()
         with self._changed:
-            while not (self._idle or self._waiting_room or self._closed):
-                left = None if until is None else until - time.monotonic()
-                if left is not None and left <= 0:
-                    raise _late(handle.opening.path, None, 0, until)
-                self._changed.wait(left)
-            if self._closed or handle.closed:
-                raise OcriaError("stopped while the file was read", path=handle.opening.path)
-            process = self._chosen(handle.number, fresh)
-            self._busy.append(process)
+            self._line.append(place)
+            try:
+                while not self._closed and not ((self._idle or self._waiting_room) and self._line[0] is place):
+                    left = None if until is None else until - time.monotonic()
+                    if left is not None and left <= 0:
+                        raise _late(handle.opening.path, None, 0, until)
+                    self._changed.wait(left)
+                if self._closed or handle.closed:
+                    raise OcriaError("stopped while the file was read", path=handle.opening.path)
+                process = self._chosen(handle.number, fresh)
+                self._busy.append(process)
+            finally:
+                self._line.remove(place)
+                self._changed.notify_all()  # another one is the first
         return process
 
     def _chosen(self, number: int, fresh: bool) -> Process:
