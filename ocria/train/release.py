@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path("ocria/assets/nano"))
     parser.add_argument("--accuracy", type=Path, help="JSON document of bench/accuracy.py on these weights")
     parser.add_argument("--lines", type=int, default=1500, help="held-out lines to score")
+    parser.add_argument("--before", metavar="TEXT", help="of the runs whose weights this one went on with")
     args = parser.parse_args()
 
     saved = torch.load(args.run / "last.pt", weights_only=True)
@@ -45,7 +46,7 @@ def main() -> None:
                 p.copy_(p.bfloat16())
     scores = score(learner, itertools.islice(LineStream(11, "held_out"), args.lines))
     accuracy = json.loads(args.accuracy.read_text(encoding="utf-8")) if args.accuracy else None
-    (args.to / "README.md").write_text(card(saved, scores, accuracy), encoding="utf-8")
+    (args.to / "README.md").write_text(card(saved, scores, accuracy, args.before), encoding="utf-8")
     print(f"wrote {args.to}: {sum(f.stat().st_size for f in args.to.iterdir()) / 1e6:.1f} MB")
 
 
@@ -73,8 +74,8 @@ def score(learner: Learner, samples) -> dict[str, tuple[int, int, int, int]]:
     return {name: tuple(map(int, row)) for name, row in sorted(totals.items())}
 
 
-def card(saved: dict, scores: dict, accuracy: dict | None) -> str:
-    """The model card in Markdown."""
+def card(saved: dict, scores: dict, accuracy: dict | None, before: str | None = None) -> str:
+    """The model card in Markdown. before: what came before this run."""
     text, vision = CONFIG["text_config"], CONFIG["vision_config"]
     kinds = (corpus._PROSE, corpus._TECHNICAL, corpus._FOREIGN)
     sources, held_out = (sorted({name for kind in kinds for name in kind[split]}) for split in ("train", "held_out"))
@@ -96,11 +97,12 @@ def card(saved: dict, scores: dict, accuracy: dict | None) -> str:
         f"- Decoder: {text['num_hidden_layers']} layers ({', '.join(text['layer_types'])}), width "
         f"{text['hidden_size']}, {text['vocab_size']} tokens (bytes and specials), tied head.",
         "- `ctc.safetensors`, `ctc.json`: the auxiliary head of the training, a linear layer from each image token to "
-        "six frames over characters (class 0 is the blank). It drafts whole lines for the decoder to verify.",
+        "six frames over characters (class 0 is the blank). It drafts whole lines for the decoder to verify, and is the "
+        "second opinion on what the decoder wrote.",
         "",
         "## Training",
-        f"- {saved['lines']:,} synthetic lines, {saved['steps']:,} steps of one process, "
-        f"{saved['elapsed'] / 60:.0f} minutes on two shared CPU cores.",
+        f"- {before + '; then ' if before else ''}{saved['lines']:,} synthetic lines, {saved['steps']:,} steps of one "
+        f"process, {saved['elapsed'] / 60:.0f} minutes on two shared CPU cores.",
         "- First CTC on the vision encoder (short lines, then whole ones), then decoder and CTC jointly (weight 0.3); "
         "Muon on matrices, AdamW on the rest; 8 % of the decoder's input bytes replaced; constant rate, linear decay.",
         f"- Fonts: {len({family for family, _ in font_set('train').faces})} families of Debian packages; held out: "
