@@ -282,6 +282,17 @@ def test_a_server_that_is_away_is_waited_for(page, server):
     page.complaints[:] = [one for one in page.complaints if "ERR_INTERNET_DISCONNECTED" not in one]
 
 
+def test_a_server_that_is_back_is_noticed_by_itself(page):
+    give(page, "done.pdf", a_pdf([words(2)]))
+    wait_until_read(page, "done.pdf")
+    page.context.set_offline(True)
+    page.click("#download")
+    sync_api.expect(page.locator("#offline")).to_be_visible()
+    page.context.set_offline(False)
+    sync_api.expect(page.locator("#offline")).to_be_hidden()
+    page.complaints[:] = [one for one in page.complaints if "ERR_INTERNET_DISCONNECTED" not in one]
+
+
 def test_a_dropped_folder_is_taken_with_all_that_is_in_it(page, tmp_path):
     folder = tmp_path / "papers" / "old"
     folder.mkdir(parents=True)
@@ -341,10 +352,44 @@ def test_what_is_read_appears_line_by_line_with_the_speed(page):
     sync_api.expect(page.locator("#accepted")).to_have_text("2.5")
     sync_api.expect(page.locator("#running")).to_have_text("2 + 7")
     sync_api.expect(page.locator("#state")).to_have_text("page 1 of 2")
+    sync_api.expect(page.locator("#place")).to_have_text("Page 1 of 2")
     sync_api.expect(page.locator("#text")).to_have_text("<b>second")
     sync_api.expect(page.locator("#boxes rect")).to_have_count(2)
     sync_api.expect(page.locator("#boxes .read")).to_have_attribute("data-unit", "1")
     sync_api.expect(page.locator("#progress")).to_be_visible()
+
+
+def test_tabs_that_nobody_sees_leave_the_browser_its_connections(page, server, scan):
+    """A browser has six for a server. Tabs of a headless one all think that they are seen, so they are told."""
+    with server.held():
+        where = server.client.post("/v1/jobs", files={"file": ("fox.png", scan[0])}).headers["location"]
+        kept = json.dumps(json.dumps([where.rpartition("/")[2]]))
+        page.context.add_init_script(f"if (location.protocol === 'http:') sessionStorage.setItem('ocria-jobs', {kept})")
+        tabs = []
+        for _ in range(7):
+            tab = page.context.new_page()
+            tab.goto(server.url, timeout=WAIT_MS)
+            sync_api.expect(tab.locator("#state")).to_have_text("page 1 of 1")
+            tell_seen(tab, False)
+            tabs.append(tab)
+        page.reload()
+        sync_api.expect(page.locator("#boxes rect")).to_have_count(1)
+    sync_api.expect(page.locator("#text")).to_contain_text(scan[1])
+    sync_api.expect(row(tabs[0], "fox.png")).to_have_attribute("data-state", "done")
+    sync_api.expect(tabs[0].locator("#text")).not_to_contain_text(scan[1])
+    for tab in tabs:
+        tell_seen(tab, True)
+        sync_api.expect(tab.locator("#text")).to_contain_text(scan[1])
+        sync_api.expect(tab.locator("#strip button")).to_have_count(1)
+
+
+def tell_seen(page, seen):
+    """Let a page believe that its tab is seen, or is not."""
+    page.evaluate(
+        "hidden => { Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        not seen,
+    )
 
 
 def test_it_works_by_keyboard_alone_and_names_what_it_has(page):

@@ -9,7 +9,7 @@ import * as server from "./server.js";
 
 const $ = (id) => document.getElementById(id);
 const KEPT = "ocria-jobs"; // ids of this tab's jobs, so that a reload finds them again
-const POLL = 2000; // ms between looks at the jobs that are not shown
+const POLL = 2000; // ms between looks at the jobs whose events do not come
 
 // Each is {name, told, pages, row} and, as far as there is: `id` of its job, `file` and `asked` for sending it (again),
 // `part` that is sent. `told` is what the server last said of the job, or a `state` from before there is one.
@@ -154,8 +154,9 @@ async function ask(doc) {
 
 async function poll() {
   for (const doc of docs) {
-    if (doc.id && doc !== shown && !isOver(doc.told.state)) await ask(doc);
+    if (doc.id && (doc !== shown || document.hidden) && !isOver(doc.told.state)) await ask(doc);
   }
+  if (!$("offline").hidden) await server.live().catch(() => {}); // nobody else may ask
   setTimeout(poll, POLL);
 }
 

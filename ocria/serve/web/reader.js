@@ -141,7 +141,8 @@ function drawPage() {
   sheet.showImage(server.pageImage(doc.id, number, large ? LARGE_WIDTH : IMAGE_WIDTH), `Page ${number} of ${doc.name}`);
   const over = OVER.has(page.status);
   sheet.drawLines(page, over);
-  $("place").textContent = `Page ${number}` + (numbers.length > 1 ? ` of ${numbers.at(-1)}` : "");
+  const count = Math.max(numbers.length, doc.told.pages ?? 0); // those that are not begun have no number here yet
+  $("place").textContent = `Page ${number}` + (count > 1 ? ` of ${Math.max(count, numbers.at(-1))}` : "");
   $("previous").disabled = neighbour(-1) === undefined;
   $("next").disabled = neighbour(1) === undefined;
   const text = Pages.text(page);

@@ -71,20 +71,42 @@ const EVENTS = [
 /**
  * Follows a job's events until its last one; the browser resumes after a lost connection. `onRefused` is called when
  * the server does not want to tell them any more. Returns what ends it.
+ *
+ * While nobody sees the tab it lets its connection go: browsers have six for a server, over all tabs, and the seventh
+ * could not even load the page.
  */
 export function follow(id, onEvent, onRefused) {
-  const source = new EventSource(`v1/jobs/${id}/events`);
-  source.onopen = () => onReach(true);
-  for (const name of EVENTS) {
-    source.addEventListener(name, (event) => {
-      if (event.data === undefined) { // an "error" of the connection, not of the job
-        if (source.readyState === EventSource.CLOSED) onRefused();
-        else onReach(false);
-        return;
-      }
-      if (name === "result" || name === "error") source.close();
-      onEvent(JSON.parse(event.data));
-    });
+  let source = null;
+  let last = ""; // id of the event that came last
+
+  function open() {
+    source = new EventSource(`v1/jobs/${id}/events${last && `?after=${last}`}`);
+    source.onopen = () => onReach(true);
+    for (const name of EVENTS) source.addEventListener(name, (event) => take(name, event));
   }
-  return () => source.close();
+  function take(name, event) {
+    if (event.data === undefined) { // an "error" of the connection, not of the job
+      if (source.readyState !== EventSource.CLOSED) return onReach(false);
+      end();
+      return onRefused();
+    }
+    last = event.lastEventId || last;
+    if (name === "result" || name === "error") end();
+    onEvent(JSON.parse(event.data));
+  }
+  function look() {
+    if (document.hidden) {
+      source?.close();
+      source = null;
+    } else if (!source) {
+      open();
+    }
+  }
+  function end() {
+    document.removeEventListener("visibilitychange", look);
+    source?.close();
+  }
+  document.addEventListener("visibilitychange", look);
+  look();
+  return end;
 }
