@@ -141,6 +141,9 @@ def _batch(options: argparse.Namespace, reporter: Reporter) -> int:
             reporter.show(Note("error", f"ended: more than {options.max_errors} documents failed"))
         elif outcome.stopped:
             reporter.show(Note("info", "interrupted; what is done is kept, and the same command goes on"))
+        if outcome.bad_before:  # the exit code is theirs too
+            what = f"{outcome.bad_before} of those skipped did not come out whole in an earlier run"
+            reporter.show(Note("warning", f"{what}; --retry-failed reads them again"))
         reporter.show(outcome.tally.done(outcome.seconds))
     if not options.quiet and options.progress != "json":  # in JSON events have said it
         for line in failure_table(outcome.tally.failures):

@@ -22,6 +22,8 @@ class Outcome:
     engine_seconds: float = 0.0
     """In which engines had a document."""
     seconds: float = 0.0
+    bad_before: int = 0
+    """Documents that earlier runs read and that did not come out whole; they were skipped."""
     stopped: bool = False
     """Whether it ended before all was done, by the user's wish or by too many errors."""
 
@@ -47,6 +49,7 @@ class Outcome:
         for code, count in skipped.items():
             tally.skipped += count
             tally.codes += [code] * count
+            self.bad_before += count if code else 0
         done = tally.ok + tally.partial + tally.failed + tally.skipped
         left = (listed - done if listed_all else max(1, listed - done)) if self.stopped else 0
         tally.documents = done + left

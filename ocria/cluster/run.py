@@ -259,7 +259,7 @@ def _check_settings(store: Store, cluster: ClusterOptions, settings: str) -> Non
         other = ["format"]
     if other:
         names = ", ".join(name.replace("_", " ") for name in other)
-        cure = "Give the options of that run, or choose another --out"
+        cure = "Give the options and the model of that run, or choose another --out"
         raise UsageError(f"the folder holds results that were made with other {names}", path=store.url, cure=cure)
 
 

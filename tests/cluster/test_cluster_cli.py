@@ -41,6 +41,19 @@ def test_options_are_checked_before_ray_starts(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_what_failed_in_an_earlier_run_is_told_with_the_exit_code(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("ray", reason="ray is not installed: pip install 'ocria[ray]'")
+    from ocria.cluster.outcome import Outcome
+
+    outcome = Outcome()
+    outcome.close(5, True, {0: 3, 4: 2})
+    monkeypatch.setattr("ocria.cluster.run.run_cluster", lambda *_, **__: outcome)
+    assert main(["batch", str(tmp_path), "--out", str(tmp_path / "out"), "--mode", "text"]) == 1
+    told = capsys.readouterr().err
+    assert "5 skipped" in told
+    assert "2 of those skipped did not come out whole in an earlier run; --retry-failed" in told
+
+
 def test_an_address_where_nobody_listens():
     ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'ocria[ray]'")
     if ray.is_initialized():

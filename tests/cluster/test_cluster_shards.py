@@ -259,7 +259,7 @@ def test_receipts_are_counted():
     outcome.close(7, True, {0: 3, 3: 1})
     tally = outcome.tally
     assert (tally.ok, tally.partial, tally.failed, tally.skipped) == (1, 1, 1, 4)
-    assert (tally.documents, tally.interrupted) == (7, 0)
+    assert (tally.documents, tally.interrupted, outcome.bad_before) == (7, 0, 1)
     assert (tally.pages, tally.failed_pages, tally.tokens_out, outcome.engine_seconds) == (9, 2, 30, 6.0)
     assert [(one.pages, one.why, one.cure) for one in tally.failures] == [
         ((2, 3), "x", "--retry-failed reads it again"), ((), "locked", "Give it")

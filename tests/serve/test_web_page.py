@@ -94,7 +94,8 @@ def test_a_scan_is_read_beside_its_image(page, scan):
 
 
 def test_pages_are_turned_and_downloaded(page):
-    texts = [words(3) for _ in range(3)]
+    drawn = words(9)  # none twice: what begins two pages alike is left out as a running header
+    texts = [drawn[at : at + 3] for at in (0, 3, 6)]
     give(page, "three.pdf", a_pdf(texts))
     wait_until_read(page, "three.pdf")
     for number, text in random.sample(list(enumerate(texts, 1)), 3):
