@@ -227,6 +227,14 @@ def growth(memory: list[Memory]) -> float | None:
     return round(100 * statistics.linear_regression(*zip(*half, strict=True)).slope, 2)
 
 
+def by_requests(memory: list[Memory], step: int = 100) -> dict[int, float]:
+    """MiB of the server when it had answered so many requests, for each `step` of them."""
+    found: dict[int, float] = {}
+    for each in memory:
+        found.setdefault(each.requests // step * step, round(each.server, 1))
+    return found
+
+
 async def drive(url: str, process: psutil.Process, arguments: argparse.Namespace, tally: Tally) -> float:
     """Send all requests; returns the seconds that took."""
     draw = random.Random(arguments.seed)
@@ -346,6 +354,7 @@ def main() -> int:
         "rejected_429": tally.rejected,
         "lost": len(tally.lost),
         "memory_mib": memory,
+        "server_mib_by_requests": by_requests(tally.memory),
         "growth_mib_per_100_requests": growth(tally.memory),
         "exit_code": code,
         "processes_left": len(left),
