@@ -71,10 +71,10 @@ class SecondOpinion:
         text = result.text if result.loop_start is None else result.text[: result.loop_start]
         if result.image_tokens is None or not len(result.image_tokens):
             return Opinion(text, whole=False)
-        scores = self._head.scores(result.image_tokens).float().log_softmax(dim=1)
+        scores = self._head.scores(result.image_tokens)
         reading = self._read(scores)
         if reading != text:
-            text = self._decide(text, self._certainty(text, result), reading, scores)
+            text = self._decide(text, self._certainty(text, result), reading, scores.float().log_softmax(dim=1))
         return Opinion(text, whole=text[-_END:] == reading[-_END:])
 
     def _certainty(self, text: str, result: Result) -> list[float]:
