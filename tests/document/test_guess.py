@@ -166,6 +166,7 @@ def test_guesses_reach_the_requests_and_pieces_share_theirs(monkeypatch):
     monkeypatch.setattr("ocria.document.reader.Reader.__init__", lambda self: None)
     reader = Reader()
     reader.unit, reader._engine, reader._prompt, reader._ids = "line", Engine(), "p", itertools.count()
+    reader._opinion = None
     reader._timeout_s, reader._tick_interval_s = None, 1.0
     words = [f"w{i:03d}" for i in range(120)]
     long = draw_lines([" ".join(words)], size=(9000, 44), font_size=26, top=6)[:, 100:]
