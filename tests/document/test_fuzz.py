@@ -21,7 +21,7 @@ from ocria.document.source import open_source
 from ocria.document.workers import Workers
 from ocria.errors import CrashError, OcriaError, TimeoutExceeded
 
-COUNT = int(os.environ.get("OCRIA_FUZZ", 5000))
+COUNT = int(os.environ.get("OCRIA_FUZZ", 2000))
 SEED = os.environ.get("OCRIA_FUZZ_SEED")
 KEEP = os.environ.get("OCRIA_FUZZ_KEEP")
 PAGE_S, OPEN_S = 20, 40
