@@ -97,8 +97,8 @@ def card(saved: dict, scores: dict, accuracy: dict | None, before: str | None = 
         f"- Decoder: {text['num_hidden_layers']} layers ({', '.join(text['layer_types'])}), width "
         f"{text['hidden_size']}, {text['vocab_size']} tokens (bytes and specials), tied head.",
         "- `ctc.safetensors`, `ctc.json`: the auxiliary head of the training, a linear layer from each image token to "
-        "six frames over characters (class 0 is the blank). It drafts whole lines for the decoder to verify, and is the "
-        "second opinion on what the decoder wrote.",
+        "six frames over characters (class 0 is the blank). It drafts whole lines for the decoder to verify, and is "
+        "the second opinion on what the decoder wrote.",
         "",
         "## Training",
         f"- {before + '; then ' if before else ''}{saved['lines']:,} synthetic lines, {saved['steps']:,} steps of one "
