@@ -394,7 +394,8 @@ def tell_seen(page, seen):
 
 
 def test_it_works_by_keyboard_alone_and_names_what_it_has(page):
-    texts = [words(2), words(2)]
+    drawn = words(4)  # as above
+    texts = [drawn[:2], drawn[2:]]
     give(page, "keys.pdf", a_pdf(texts))
     wait_until_read(page, "keys.pdf")
     unnamed = page.evaluate(
@@ -420,7 +421,8 @@ def test_it_fits_narrow_windows_and_can_be_read_in_both_schemes(page, scheme, wi
     """640 pixels are a window of 1280 at a zoom of 200 %."""
     page.set_viewport_size({"width": width, "height": 640})
     page.emulate_media(color_scheme=scheme)
-    give(page, "word" * 40 + ".pdf", a_pdf([["unbroken" * 30, *words(2)], words(2)]))
+    drawn = words(4)
+    give(page, "word" * 40 + ".pdf", a_pdf([["unbroken" * 30, *drawn[:2]], drawn[2:]]))
     wait_until_read(page, "wordword")
     page.locator("#strip button").first.click()  # the page in work was followed, perhaps to the second
     sync_api.expect(page.locator("#text")).to_contain_text("unbroken")
