@@ -69,7 +69,7 @@ def a_pdf(texts):
         for lines in texts:
             sheet = document.new_page(width=595, height=842)
             for number, line in enumerate(lines):
-                sheet.insert_text((50, 80 + 30 * number), line, fontsize=11)
+                sheet.insert_text((50, 300 + 30 * number), line, fontsize=11)  # not where headers stand
         return document.tobytes()
 
 
