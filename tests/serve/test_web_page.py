@@ -61,15 +61,15 @@ def wait_until_read(page, name):
     sync_api.expect(row(page, name).locator("small")).to_contain_text(" in ")
 
 
-def a_pdf(texts):
-    """A PDF with a text layer, a page each."""
+def a_pdf(texts, top=300):
+    """A PDF with a text layer, a page each. top: of the first line, in points; 300 is not where headers stand."""
     import pymupdf
 
     with pymupdf.open() as document:
         for lines in texts:
             sheet = document.new_page(width=595, height=842)
             for number, line in enumerate(lines):
-                sheet.insert_text((50, 300 + 30 * number), line, fontsize=11)  # not where headers stand
+                sheet.insert_text((50, top + 30 * number), line, fontsize=11)
         return document.tobytes()
 
 
@@ -313,7 +313,7 @@ def test_a_dropped_folder_is_taken_with_all_that_is_in_it(page, tmp_path):
 
 
 def test_text_and_image_point_at_each_other(page):
-    give(page, "two.pdf", a_pdf([[""] * 6 + ["Journey of a letter"] + [""] * 7 + ["Winter in the village"]]))
+    give(page, "two.pdf", a_pdf([[""] * 6 + ["Journey of a letter"] + [""] * 7 + ["Winter in the village"]], top=80))
     wait_until_read(page, "two.pdf")
     block = page.locator("#text [data-box]", has_text="Winter")
     block.hover()
