@@ -30,13 +30,18 @@ def test_a_picture_beside_a_heading_is_cut_off(side):
     r = random_state()
     body = [(60, 320 + 16 * k, "some words of a paragraph that goes on below", "tiro", 11.0) for k in range(6)]
     drawn = draw([(300, 200, "Large letters", "tiro", 40.0), *body], (820, 440))
-    page = drawn.gray.copy()
     x0, y0, x1, y1 = drawn.boxes[0]
-    at = x0 - 400 if side == "left" else x1 + 250
-    page[y0 - 100 : y1 + 100, at : at + 150] = halftone(r, y1 - y0 + 200, 150)
-    lines = [line for line in find_lines(page).lines if line.box[0] < x1 and line.box[2] > x0 and line.box[1] < y1]
-    assert len(lines) == 1
-    assert close(lines[0].box, drawn.boxes[0], TOLERANCE)
+    at = x0 - 300 if side == "left" else x1 + 150
+    apart = 0
+    for _ in range(16):
+        page = drawn.gray.copy()
+        page[y0 - 100 : y1 + 100, at : at + 150] = halftone(r, y1 - y0 + 200, 150)
+        lines = [line for line in find_lines(page).lines if line.box[0] < x1 and line.box[2] > x0 and line.box[1] < y1]
+        apart += len(lines) == 1 and close(lines[0].box, drawn.boxes[0], TOLERANCE)
+    print(apart, "of 16")
+    # In one picture of seven enough clots stand on the baseline by chance, as letters do. Without the trimming 13 of 14
+    # are taken for a part of the line.
+    assert apart >= 9
 
 
 @pytest.mark.parametrize(
